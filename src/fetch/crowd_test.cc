@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// More readers than there is memory or a store has requests.
+// Tests more readers than memory and store requests allow.
 #include <gtest/gtest.h>
 
 #include "fetch/fetcher.h"
@@ -11,7 +11,7 @@ namespace {
 using testing::random_content;
 using testing::wait_until;
 
-// The most memory that reads had under way at once.
+// Maximum bytes of reads that were in flight at once.
 class PeakSource : public testing::MemorySource {
  public:
   explicit PeakSource(std::string bucket) : MemorySource(std::move(bucket)) {}
@@ -94,7 +94,7 @@ TEST_F(CrowdTest, ReadersThatGiveUpLeaveNothingBehind) {
   EXPECT_TRUE(read(ref, {63 * kMiB, kMiB}));
 }
 
-// A request has no deadline: the source decides how long a store is waited for.
+// A request has no deadline: the source bounds the wait for a store.
 TEST_F(CrowdTest, ARequestWithoutReadersEndsAndOneWithReadersGoesOn) {
   start({.memory_bytes_max = 16 * kMiB,
          .requests_max = 4,

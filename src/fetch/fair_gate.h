@@ -65,7 +65,7 @@ class FairGate {
   explicit FairGate(Limits limits) : limits_(limits) {}
 
   Task<Result<Permit>> acquire(Context context, Ask ask, const char* what);
-  // Does not wait; returns nothing if a request of normal priority waits.
+  // Does not wait. Returns nothing if the request does not fit, or if one of normal priority waits.
   std::optional<Permit> try_acquire(Ask ask);
 
   uint64_t in_use() const;

@@ -152,7 +152,7 @@ TEST_F(FairGateTest, AStoreThatKeepsAllItHasLeavesThePartOfOthersAlone) {
   EXPECT_EQ(gate_->in_use(), 6u);
   enter("other", {.count = 2, .group = 2});
   EXPECT_EQ(gate_->in_use(), 8u);
-  // All is taken; still the first of another store goes on.
+  // No permit is left, but the first one of another store is granted.
   enter("third", {.group = 3});
   EXPECT_EQ(order_.back(), "third");
   enter("third again", {.group = 3});
@@ -185,7 +185,7 @@ TEST_F(FairGateTest, WhoGivesUpIsInNobodysWay) {
   EXPECT_EQ(gate_->waiting(), 0u);
 }
 
-// The one that gives up stood before one that fits.
+// An abandoned waiter was queued before one that fits.
 TEST_F(FairGateTest, WhoWaitedBehindOneThatGivesUpIsNotForgotten) {
   start({8, 8, 8});
   enter("first", {.count = 6, .flow = 1, .cost = 1});
@@ -216,8 +216,8 @@ TEST_F(FairGateTest, ManySmallOnesDoNotHoldUpALargeOneOfTheirStore) {
   EXPECT_LT(given_back, 50);
 }
 
-// By what all stores have together. Were the small ones let in, they could take each permit that
-// comes free, and the large one would starve.
+// The total limit applies. If small requests were granted first, they could take each released
+// permit, and the large one would starve.
 TEST_F(FairGateTest, ALargeRequestIsNotOvertakenForEver) {
   start({8, 8, 8});
   for (int i = 0; i < 5; ++i) enter("small", {.group = 1, .flow = 1, .cost = 1});

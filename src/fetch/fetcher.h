@@ -33,8 +33,8 @@ struct FetcherOptions {
   Clock::duration request_timeout = std::chrono::seconds(60);
   // Time limit of one write to the page store; after it the bytes are not cached.
   Clock::duration write_timeout = std::chrono::seconds(30);
-  // A fetched range is read within this time if its reader is alive. After it, the range may be
-  // evicted by prefetch, and if the page store has it too.
+  // A fetched range is read within this time if its reader is alive. After it, the range is evicted
+  // if the page store has it too, and otherwise may be evicted for prefetch.
   Clock::duration unread_young = std::chrono::seconds(5);
   std::function<Clock::time_point()> now = &Clock::now;
 };

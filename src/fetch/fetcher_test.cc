@@ -16,7 +16,7 @@ using testing::wait_until;
 
 class FetcherTest : public testing::FetcherRig {
  protected:
-  // Until nothing is in memory: what is cached leaves it a moment later.
+  // Waits until memory is empty: cached ranges are evicted a moment later.
   void wait_forgotten() {
     wait_until([&] { return fetcher_->stats().files == 0; });
   }
@@ -45,7 +45,7 @@ TEST_F(FetcherTest, FetchesWholeBlocksAndOnlyThoseThatAreMissing) {
   EXPECT_EQ(source_->read_bytes(), kBlockBytes + 10);
   EXPECT_EQ(text(ref, {0, content.size()}), content);
   EXPECT_EQ(source_->read_bytes(), content.size());
-  EXPECT_EQ(source_->reads(), 4u);  // two gaps beside the blocks that were there
+  EXPECT_EQ(source_->reads(), 4u);  // two gaps beside the cached blocks
 }
 
 TEST_F(FetcherTest, AnEmptyFileHasNoBytesAndNeedsNoRequest) {
@@ -104,7 +104,7 @@ TEST_F(FetcherTest, ALargeReadIsSplitIntoRequestsOf8MiB) {
   FileRefPtr ref = put("a", content);
   source_->hold_reads();
   auto pending = spawn_read(ref, {0, content.size()});
-  wait_until([&] { return source_->held() == 3; });  // at the same time
+  wait_until([&] { return source_->held() == 3; });  // concurrently
   source_->release_reads();
   pending->done.wait();
   EXPECT_EQ(pending->bytes->to_string(), content);
@@ -181,7 +181,7 @@ TEST_F(FetcherTest, AFailureReachesEveryWaiterAndTheNextReaderAsksAgain) {
   size_t failed = 0;
   for (auto& pending : reads) {
     pending->done.wait();
-    if (pending->bytes) continue;  // came after the failure
+    if (pending->bytes) continue;  // arrived after the failure
     ++failed;
     EXPECT_EQ(pending->bytes.error().code(), StatusCode::kThrottled);
     EXPECT_THAT(pending->bytes.error().to_string(), HasSubstr("'dir/a'"));
@@ -226,7 +226,7 @@ TEST_F(FetcherTest, CorruptOrUnreadableCacheIsFetchedAgainUnseen) {
   wait_cached(ref, whole);
   wait_forgotten();
   EXPECT_EQ(source_->reads(), 2u);
-  store_->fail_reads(2);  // as often as it is asked
+  store_->fail_reads(2);  // on each try
   EXPECT_EQ(text(ref, whole), content);
   EXPECT_EQ(source_->reads(), 3u);
 }
@@ -330,7 +330,7 @@ TEST_F(FetcherTest, MemoryStaysWithinItsBudgetAndOldRangesLeave) {
     ByteRange range{block * kBlockBytes, kBlockBytes};
     ASSERT_EQ(text(ref, range), content.substr(range.offset, range.size));
     wait_cached(ref, range);
-    // One demand read may go past it.
+    // One demand read may exceed it.
     EXPECT_LE(fetcher_->stats().memory_bytes, 5 * kBlockBytes);
   }
   wait_until([&] { return fetcher_->stats().memory_bytes <= 4 * kBlockBytes; });

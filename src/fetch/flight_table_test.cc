@@ -25,8 +25,8 @@ FlightTable::Claim claim(FlightTable& table, const FileRefPtr& of, ByteRange ran
   return claimed ? *std::move(claimed) : FlightTable::Claim{};
 }
 
-// The page store said "missing" before the flight ended. The bytes may have become cached and left
-// memory since, so a claim by that answer would ask the store for them once more.
+// The page store answered "missing" before the flight ended. The bytes may have been cached and
+// evicted from memory since, so a claim by that answer would fetch them a second time.
 TEST(FlightTable, AClaimIsRefusedOnceAFlightOfItsShardHasEnded) {
   FlightTable table;
   const FileRefPtr of = file();
@@ -49,7 +49,7 @@ TEST(FlightTable, AClaimHoldsWhileNoFlightHasEnded) {
   const FileRefPtr of = file();
   const FlightTable::Look before = table.look(of->id, {0, kMiB});
   claim(table, of, {4 * kMiB, kMiB});
-  // A flight that is not in the table ends nothing.
+  // Removing a flight that is not in the table changes nothing.
   table.remove(std::make_shared<Flight>(of, ByteRange{0, kMiB}));
   EXPECT_TRUE(table.claim(of, {0, kMiB}, {{0, kMiB}}, before.generation, kLimits));
 }
@@ -111,11 +111,11 @@ TEST(FlightTable, AFlightIsHandedOutWhenEachBlockWas) {
   const FlightPtr flight = claim(table, of, {0, size}).started.front();
   EXPECT_FALSE(table.handed_out(flight, {0, kBlockBytes}));
   EXPECT_FALSE(table.handed_out(flight, {0, kBlockBytes}));
-  // The last byte of a block counts for all of it; the second block lacks it.
+  // A block counts when its last byte is delivered; the second block lacks it.
   EXPECT_FALSE(table.handed_out(flight, {kBlockBytes, kBlockBytes - 1}));
   EXPECT_FALSE(table.handed_out(flight, {2 * kBlockBytes, 10}));
   EXPECT_TRUE(table.handed_out(flight, {2 * kBlockBytes - 1, 1}));
-  // It is said once.
+  // Reported once.
   EXPECT_FALSE(table.handed_out(flight, {0, size}));
 }
 

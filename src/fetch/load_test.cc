@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads beside readers: what they leave to these, and in memory.
+// Tests loads beside readers: the requests and the memory that they leave to readers.
 #include <gtest/gtest.h>
 
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prefetch() and ensure(): what runs ahead of readers.
+// Tests prefetch() and ensure().
 #include <gtest/gtest.h>
 
 #include "fetch/fetcher.h"
@@ -103,7 +103,7 @@ TEST_F(LookAheadTest, DoesNothingWithoutMemoryAndDemandReadsGoOn) {
 }
 
 TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes) {
-  // The fetcher asks for the time until it ends, which is after this function.
+  // The fetcher uses the clock until it ends, which is after this function.
   const auto now_s = std::make_shared<std::atomic<int64_t>>(0);
   start({.memory_bytes_max = held_bytes(4 * kBlockBytes),
          .now = [now_s] { return Clock::time_point(std::chrono::seconds(*now_s)); }},
@@ -114,8 +114,8 @@ TEST_F(LookAheadTest, StreamsLargerThanMemoryDoNotThrowOutEachOthersUnreadBytes)
   wait_until([&] { return fetcher_->try_read(*one, {0, 10}).has_value(); });
   fetcher_->prefetch(two, {0, kBlockBytes});
   EXPECT_EQ(source_->reads(), 1u);
-  // Its reader died: after a while its bytes make room. Readable comes before settled, so the
-  // while may begin only now.
+  // Its reader died: later its bytes make room. Bytes are readable before the flight settles, so
+  // the time may begin only now.
   wait_until([&] {
     *now_s += 60;
     fetcher_->prefetch(two, {0, kBlockBytes});
@@ -133,7 +133,7 @@ TEST_F(LookAheadTest, WhatWasReadToItsEndMakesRoomFirst) {
              next = put("n", content);
   fetcher_->prefetch(old, {0, 2 * kBlockBytes});
   wait_until([&] { return fetcher_->try_read(*old, {0, 10}).has_value(); });
-  // Out of order, as the kernel's read-ahead does.
+  // Out of order, as the kernel's readahead does.
   fetcher_->prefetch(read_out, {0, 2 * kBlockBytes});
   wait_until([&] { return fetcher_->try_read(*read_out, {kBlockBytes, kBlockBytes}).has_value(); });
   EXPECT_TRUE(fetcher_->try_read(*read_out, {0, kBlockBytes}));
@@ -179,7 +179,7 @@ TEST_F(LookAheadTest, WhatNobodyReadsIsLeftToThePageStoreAfterAWhile) {
   std::string content = random_content(4 * kBlockBytes, 12);
   FileRefPtr ahead = put("ahead", content), begun = put("begun", content);
   fetcher_->prefetch(ahead, {0, content.size()});
-  // Also when nothing else comes.
+  // Also on an idle fetcher.
   wait_until([&] { return fetcher_->stats().files == 0; });
   EXPECT_EQ(text(begun, {0, 10}), content.substr(0, 10));
   wait_until([&] { return fetcher_->stats().files == 0; });
@@ -199,13 +199,13 @@ TEST_F(LookAheadTest, WhatIsForgottenIsAskedForAgain) {
   }
   source_->hold_reads();
   store_->drop(ref->id);
-  // Written comes before what can be forgotten.
+  // Bytes are written before they can be evicted.
   uint64_t forgotten = 0;
   wait_until([&] { return (forgotten += fetcher_->forget(ref->id)) == content.size(); });
   EXPECT_EQ(fetcher_->forget(ref->id), 0u);
   auto pending = spawn_read(ref, {0, content.size()});
   wait_until([&] { return source_->held() == 1; });
-  EXPECT_EQ(fetcher_->forget(ref->id), 0u);  // under way
+  EXPECT_EQ(fetcher_->forget(ref->id), 0u);  // in flight
   source_->release_reads();
   pending->done.wait();
   EXPECT_EQ(pending->bytes->to_string(), content);

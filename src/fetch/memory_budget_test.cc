@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// That what the budget counts is what the process has.
+// Tests that the budget's count matches the heap of the process.
 #include <gtest/gtest.h>
 
 #include "fetch/fetcher.h"
@@ -21,14 +21,14 @@ Task<> read_files(Fetcher* fetcher, std::vector<FileRefPtr>* files) {
   for (FileRefPtr& file : *files) {
     Result<Bytes> bytes = co_await fetcher->read(Context::background(), file, {0, file->size});
     EXPECT_TRUE(bytes);
-    file.reset();  // as a program that closes it
+    file.reset();  // as a program that closes the file
   }
 }
 
 class MemoryBudgetTest : public testing::FetcherRig {
  protected:
-  // Files of that size, of which each is opened, read and closed. What is there before belongs to
-  // nobody's count: the objects, and what is made once.
+  // Opens, reads and closes files of that size. Memory that was allocated before does not count:
+  // the objects, and static data.
   void put_all(uint64_t files, uint64_t size) {
     const std::string content(size, 'x');
     for (uint64_t i = 0; i < files; ++i) source_->put(key(i), content);
@@ -86,7 +86,7 @@ TEST_F(MemoryBudgetTest, WhatTheBufferIsRoundedUpToCounts) {
   const FetcherStats stats = fetcher_->stats();
   EXPECT_LE(stats.memory_bytes, kBudget);
   EXPECT_EQ(stats.memory_bytes, stats.files * (4 * kBlockBytes + kFlightBytes));
-  // malloc's own part of each, which lies at a page, is not counted.
+  // malloc's header of each page-aligned buffer is not counted.
   EXPECT_LE(heap_bytes() - before, static_cast<int64_t>(kBudget + kBudget / 4));
 }
 

@@ -24,7 +24,7 @@ std::vector<Ticket> take_ahead(RequestLimits& limits, unsigned window) {
   return tickets;
 }
 
-// Waits in the executor; null when the context ended first.
+// Waits in the executor; null if the context ended first.
 std::optional<Ticket> acquire(Executor& executor, RequestLimits& limits, FairGate::Ask ask,
                               Context context = {}) {
   std::optional<Ticket> taken;
@@ -53,7 +53,7 @@ TEST(RequestLimits, PrefetchLeavesAQuarterToDemandReads) {
   RequestLimits limits(16);
   std::vector<Ticket> ahead = take_ahead(limits, 16);
   EXPECT_EQ(ahead.size(), 12u);
-  // Also for those that wait instead of giving up.
+  // Also for requests that wait instead of giving up.
   EXPECT_FALSE(acquire(executor, limits, {.yields = true}, ended()));
   std::vector<Ticket> demand;
   while (demand.size() <= 16) {
@@ -74,7 +74,7 @@ TEST(RequestLimits, PrefetchKeepsToItsShareOfAnyLimit) {
 
 TEST(RequestLimits, PrefetchKeepsToItsShareOfTheWindow) {
   RequestLimits limits(16);
-  // A store that takes 8 at a time now.
+  // A store with a present window of 8.
   EXPECT_EQ(take_ahead(limits, 8).size(), 6u);
   EXPECT_EQ(take_ahead(limits, 1).size(), 1u);
 }

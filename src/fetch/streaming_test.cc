@@ -24,7 +24,7 @@ class StreamingTest : public testing::FetcherRig {
     source_ = pieces_;
     content_ = random_content(kFileBytes, 1);
   }
-  // With one flight of the whole file under way, of which nothing has come.
+  // Starts one flight of the whole file, without any arrived byte.
   void begin(FetcherOptions options = {}) {
     pieces_->give(0);
     start(options);
@@ -36,13 +36,13 @@ class StreamingTest : public testing::FetcherRig {
     pieces_->give(UINT64_MAX);
     FetcherRig::TearDown();
   }
-  // The source with more than one attempt.
+  // A source that retries.
   SourcePtr asked_again() const {
     SteadyOptions options;
     options.delay_min = std::chrono::milliseconds(1);
     return SteadySource::make(pieces_, options);
   }
-  // The read may begin only now, and then by a flight of its own.
+  // The read may begin only now, with a flight of its own.
   template <class Read>
   void break_off_until(const Read& read_ended, StatusCode code) {
     while (!read_ended->done.try_wait()) {
@@ -84,7 +84,7 @@ TEST_F(StreamingTest, AReaderHasItsPartBeforeTheFlightHasLanded) {
 
 TEST_F(StreamingTest, TheLastBytesComeWithTheSourcesWord) {
   begin();
-  // The whole file, so that a flight of its own would end no sooner.
+  // The whole file, so that a separate flight would not end earlier.
   auto last = spawn_read(ref_, {0, kFileBytes});
   pieces_->give(kFileBytes - 1);
   EXPECT_EQ(text(ref_, {kFileBytes - 1000, 999}), part(kFileBytes - 1000, 999));
@@ -105,7 +105,7 @@ TEST_F(StreamingTest, AStoreThatFailsInMidFlightFailsWhoWaitsAndNobodyElse) {
   EXPECT_EQ(first->bytes->to_string(), part(0, 64 * kKiB));
   ASSERT_FALSE(whole->bytes);
   EXPECT_EQ(whole->bytes.error().code(), StatusCode::kUnavailable);
-  // Nothing of the failed flight is left: the next one is whole.
+  // Nothing of the failed flight is left: the next one is complete.
   pieces_->give(UINT64_MAX);
   EXPECT_EQ(text(ref_, {0, kFileBytes}), content_);
   wait_cached(ref_, {0, kFileBytes});
@@ -229,8 +229,8 @@ TEST_F(StreamingTest, AStreamedReadFailsAfterWhatWasRight) {
   EXPECT_EQ(executor_.wait(stream->next({})).error().code(), StatusCode::kUnavailable);
 }
 
-// Parts of it are in memory, in the page store and nowhere; what the page store gives up meanwhile
-// is fetched again.
+// Parts of the range are in memory, in the page store and nowhere. Bytes that the page store drops
+// meanwhile are fetched again.
 TEST_F(StreamingTest, AStreamedReadOfPartsFromEverywhere) {
   start({.memory_bytes_max = 1});
   ref_ = put("a", content_);

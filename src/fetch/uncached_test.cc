@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that their mount does not keep in the page store (CacheUse).
+// Tests files that their mount does not keep in the page store (CacheUse).
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class UncachedTest : public testing::FetcherRig {
     return std::make_shared<FileRef>(
         FileRef::make(ref->store, ref->key, ref->version, ref->size, use));
   }
-  // As the catalog makes it of a local file.
+  // As the catalog creates it for a local file.
   FileRefPtr write_local(const std::string& content) {
     std::ofstream(path_) << content;
     sources_.add(files_);
@@ -99,7 +99,7 @@ TEST_F(UncachedTest, ALoadStoresWhatAMountWithoutACacheHasFetched) {
   source_->hold_reads();
   auto reader = spawn_read(in_memory, {0, 10});
   testing::wait_until([&] { return source_->held() == 1; });
-  // Its load joins the reader's request, which is not for the page store.
+  // Its load joins the reader's request, which does not write to the page store.
   FileRefPtr kept = as(in_memory, CacheUse::kDisk);
   auto loaded = std::make_shared<std::latch>(1);
   executor_.spawn([](Fetcher* fetcher, FileRefPtr ref, std::shared_ptr<std::latch> done) -> Task<> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates of tests, made with OpenSSL into files of a folder that goes with this.
+// Certificates for tests, created with OpenSSL in a directory that this object owns.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ class Certificates {
  public:
   struct Wanted {
     std::string name = "server";                              // common name
-    std::string alternatives = "DNS:localhost,IP:127.0.0.1";  // none where empty
-    int days = 1;                                             // from now; negative: over
+    std::string alternatives = "DNS:localhost,IP:127.0.0.1";  // none if empty
+    int days = 1;                                             // from now; negative: expired
   };
 
   Certificates()
@@ -39,7 +39,7 @@ class Certificates {
   std::string path(const std::string& file) const { return folder_ / file; }
   std::string ca() const { return path("ca.pem"); }
 
-  // Files `name`.pem and `name`.key, signed by this CA, replaced in one step each.
+  // Writes `name`.pem and `name`.key, signed by this CA; replaces each atomically.
   HttpTlsOptions issue(const Wanted& wanted) const {
     const auto key = make_key();
     write(wanted.name + ".pem", make(wanted, key.get(), authority_.get()).get());
@@ -71,7 +71,7 @@ class Certificates {
     X509_EXTENSION_free(extension);
   }
 
-  // Without an issuer it is one.
+  // Without an issuer it is a CA.
   Certificate make(const Wanted& wanted, EVP_PKEY* key, X509* issuer) const {
     Certificate made(X509_new());
     X509* certificate = made.get();

@@ -208,8 +208,8 @@ TEST_F(HttpClientTest, MayOutliveItsExecutor) {
   EXPECT_EQ(ask(client, get("/2"))->body, "/2");
 }
 
-// `ended` once the first connection is closed by the server, which happens after its first answer,
-// or when a second request has come.
+// Sets `ended` when the server has closed the first connection. That happens after its first
+// response, or when a second request has arrived.
 void close_after_one(RawServer& server, bool read_another, std::promise<void>* ended) {
   {
     RawConnection first = server.accept();
@@ -249,7 +249,7 @@ TEST(HttpKeptConnection, ThatWasClosedIsReplacedWhereTheRequestMayBeSentAgain) {
   HttpRequest repeatable = post("");
   repeatable.repeatable = true;
   EXPECT_EQ(ask_twice({repeatable, true})->body, "two");
-  // Seen before anything is sent.
+  // Detected before anything is sent.
   EXPECT_EQ(ask_twice({post(""), false})->body, "two");
   auto sent = ask_twice({post(""), true});
   ASSERT_FALSE(sent);
@@ -282,7 +282,7 @@ TEST(HttpKeptConnection, IsClosedWhenItIsIdleForLong) {
     RawConnection connection = self.accept();
     connection.read_head();
     connection.answer("one");
-    connection.await_end();  // or the test does not end
+    connection.await_end();  // otherwise the test does not end
   });
   HttpClient client(server.endpoint(), {.connections_max = 1, .idle_max = 1ms});
   EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
@@ -325,7 +325,7 @@ TEST(HttpClientStream, IsPassedOnAsItComes) {
       RawConnection connection = self.accept();
       connection.read_head();
       connection.say(std::string("HTTP/1.1 200 OK\r\n") + text);
-      first.get_future().wait();  // for ever, where it waits for the rest
+      first.get_future().wait();  // would wait for ever for the rest of the body
       connection.say(rest);
     });
     std::string all;
@@ -346,7 +346,7 @@ TEST(HttpClientEarlyAnswer, IsReadThoughTheRequestDidNotGoOutWhole) {
   });
   HttpClient client(server.endpoint());
   auto refused = executor.wait(client.request({}, post(std::string(64 * kMiB, 'x'))));
-  // The reset may overtake the answer, as it may between any two.
+  // The reset may overtake the response, as between any two requests.
   if (refused) {
     EXPECT_EQ(refused->status, 413);
   } else {
@@ -385,7 +385,7 @@ TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
 
 TEST(HttpConnectTimeout, MakesTheEndpointUnavailable) {
   Executor executor;
-  // Its queue is full, so the kernel lets the next one wait.
+  // Its queue is full, so the kernel makes the next connection wait.
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at{};
   at.sin_family = AF_INET;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that hold connections without use for them, and requests that are framed in two ways.
+// Tests clients that hold connections without using them, and requests with ambiguous framing.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ double metric(std::string_view name) {
   return sum;
 }
 
-// Whether the other end has closed the connection, which has sent nothing that was not read.
+// Whether the other end has closed the connection and all of its bytes were read.
 bool is_closed(const RawClient& client) {
   char byte = 0;
   return recv(client.fd(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -87,7 +87,7 @@ class HttpLimitsTest : public testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
-// With the limits as they are for metrics and the console; the idle ones would have a minute.
+// With the limits of metrics and the console, which give an idle client a minute.
 TEST_F(HttpLimitsTest, IdleConnectionsMakeRoom) {
   start({});
   const double before = metric("leat_http_evicted_total");

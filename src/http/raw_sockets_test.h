@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends of connections that say exactly what a test wants them to.
+// Raw ends of connections that send exactly the bytes of a test.
 #pragma once
 
 #include <arpa/inet.h>
@@ -24,10 +24,10 @@
 
 namespace leat {
 
-// A client that says exactly what a test wants it to.
+// A client that sends exactly the bytes of a test.
 class RawClient {
  public:
-  // `from`: the address of loopback that it comes from, as a number of this host's order.
+  // `from`: its loopback address, as a number in host byte order.
   explicit RawClient(uint16_t port, uint32_t from = INADDR_LOOPBACK)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in own{};
@@ -51,7 +51,7 @@ class RawClient {
   ~RawClient() { close(fd_); }
 
   int fd() const { return fd_; }
-  // False when the server has closed.
+  // Returns false if the server has closed.
   bool say(std::string_view text) {
     while (!text.empty()) {
       ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
@@ -61,7 +61,7 @@ class RawClient {
     return true;
   }
   void end_sending() { shutdown(fd_, SHUT_WR); }
-  // Everything until the server closes.
+  // Reads until the server closes.
   std::string hear() {
     std::string all;
     char piece[4096];
@@ -70,9 +70,9 @@ class RawClient {
   }
   struct Heard {
     std::string text;
-    Clock::duration longest_pause{};  // from one read's end to the next one's
+    Clock::duration longest_pause{};  // between the ends of two reads
   };
-  // The same at some 10 MiB/s at most.
+  // Reads at 10 MiB/s at most.
   Heard hear_slowly() {
     Heard heard;
     std::vector<char> piece(64 * kKiB);
@@ -100,7 +100,7 @@ class RawConnection {
   RawConnection(RawConnection&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~RawConnection() { end(); }
 
-  // The head of the next request; empty when the client has closed.
+  // Returns the head of the next request; empty if the client has closed.
   std::string read_head() {
     std::string head;
     for (char c; !head.ends_with("\r\n\r\n") && recv(fd_, &c, 1, 0) == 1;) head += c;
@@ -132,8 +132,8 @@ class RawConnection {
   int fd_;
 };
 
-// Runs `script` on a thread of its own; ends when that has come to its end, which waits for no
-// client that has not come by then.
+// Runs `script` on a thread of its own. The destructor waits for the end of the script, which does
+// not wait for a client that has not connected by then.
 class RawServer {
  public:
   using Script = std::function<void(RawServer&)>;
@@ -162,7 +162,7 @@ class RawServer {
   HttpEndpoint endpoint() const {
     return *HttpEndpoint::parse("127.0.0.1:" + std::to_string(port_));
   }
-  // Once the script has ended.
+  // Returns after the end of the script.
   int accepted() const { return accepted_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies into memory, and the bodies that a server sends from memory, files and producers.
+// Tests bodies received into memory, and bodies sent from memory, files and producers.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string pattern(size_t size) {
   return text;
 }
 
-// A file that nobody else sees.
+// An unlinked file.
 std::shared_ptr<File> make_file(const std::string& content) {
   auto file = std::make_shared<File>(
       ::open(testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -68,7 +68,7 @@ HttpResponse streamed(uint64_t size, std::vector<std::string> parts, Result<> en
 
 class HttpBodiesTest : public testing::Test {
  protected:
-  // Answers everything with `response`.
+  // Answers each request with `response`.
   void start(HttpResponse response, HttpServerOptions options = {}, bool by_unix = false) {
     if (server_) executor_.wait(server_->stop());
     HttpRouter router;

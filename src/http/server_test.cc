@@ -237,7 +237,7 @@ TEST_F(HttpServerTest, CutsOffClientsThatSayNothingOrTrickle) {
   EXPECT_EQ(RawClient(port()).hear(), "");
   RawClient trickle(port());
   trickle.say("GET /echo HTTP/1.1\r\n");
-  // Each byte comes well within the timeout; the header altogether does not.
+  // Each byte arrives within the timeout; the whole header does not.
   for (int i = 0; i < 1000 && trickle.say("X: y\r\n"); ++i) poll(nullptr, 0, 10);
   EXPECT_FALSE(trickle.hear().contains("200"));
   RawClient body(port());
@@ -258,7 +258,7 @@ TEST_F(HttpServerTest, StreamsMoreThanItHolds) {
   ASSERT_TRUE(response) << response.error().to_string();
   EXPECT_EQ(totals.bytes, 64 * kMiB);
   EXPECT_TRUE(totals.right);
-  // An HTTP/1.0 client gets the same without chunks.
+  // An HTTP/1.0 client gets the same body without chunks.
   producer_.pieces = 2;
   producer_.ended = SharedResult<bool>::make();
   std::string old = RawClient(port()).ask("GET /stream HTTP/1.0\r\n\r\n");
@@ -331,7 +331,7 @@ TEST_F(HttpServerTest, ConnectionsPastTheLimitWaitTheirTurn) {
 
 TEST_F(HttpServerTest, ConnectionsPastTheLimitAreToldSoWhereThatIsWanted) {
   start({.connections_max = 1, .turned_away_max = 1});
-  RawClient first(port());  // is being answered all the time, so nobody takes it for idle
+  RawClient first(port());  // is served all the time, so it never counts as idle
   first.say("GET /hang HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   ASSERT_TRUE(executor_.wait(hanging_->wait({}, "the handler")));
   for (int i = 0; i < 3; ++i) {
@@ -363,7 +363,7 @@ TEST_F(HttpServerTest, WhoAsksNothingGivesPlaceToWhoeverComes) {
   };
   for (int i = 0; i < 63; ++i) ASSERT_EQ(come(), 200) << i;
   poll(nullptr, 0, 150);
-  (void)come();  // the first one above the limit may find that nobody has gone yet
+  (void)come();  // the first one above the limit may arrive before any eviction
   for (int i = 0; i < 30; ++i) EXPECT_EQ(come(), 200) << i;
   // A client with a closed connection opens another one.
   EXPECT_EQ(executor_.wait(kept.front()->request({}, {.path = "/echo"}))->status, 200);
@@ -377,7 +377,7 @@ TEST(HttpUnixSocket, AClientThatIsSlowButSteadyGetsEverything) {
   HttpRouter router;
   router.add("GET", "/all", [](Context, HttpRequest) -> Task<HttpResponse> {
     HttpResponse response;
-    // In one piece, which takes longer altogether than any part of it may.
+    // The whole response takes longer than any part of it may.
     response.stream = [](std::shared_ptr<BodyWriter> writer) {
       return writer->write(Bytes(Buffer(16 * kMiB)));
     };
@@ -388,7 +388,7 @@ TEST(HttpUnixSocket, AClientThatIsSlowButSteadyGetsEverything) {
                                   {.write_timeout = kPatience}, executor);
   ASSERT_TRUE(server) << server.error().to_string();
   RawClient::Heard heard;
-  // A reader that had no processor for long was not steady: what it missed says nothing.
+  // If the reader was not scheduled for long, the measurement is void.
   for (int tries = 0; tries < 10; ++tries) {
     RawClient client(path);
     client.say("GET /all HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -118,7 +118,7 @@ TEST_F(HttpTlsTest, FilesAreSentAndReadIntoMemory) {
     ASSERT_TRUE(answered) << answered.error().to_string();
     EXPECT_EQ(memory, text.substr(1, size));
   }
-  file_bytes_ = text.size();  // one byte more than there is
+  file_bytes_ = text.size();  // one byte more than the file has
   std::vector<std::byte> memory(text.size());
   auto cut_short =
       executor_.wait(trusting.request_into({}, {.path = "/file"}, {.pieces = {memory}}));
@@ -201,7 +201,7 @@ TEST_F(HttpTlsTest, AServerThatStopsEndsHandshakesAndIdleConnections) {
   EXPECT_EQ(ask(kept)->body, ":hello");
   RawClient silent(server_->endpoint().port);
   executor_.wait(server_->stop());
-  silent.hear();  // an alert, perhaps, and the end
+  silent.hear();  // possibly an alert, then the end
   EXPECT_EQ(ask(kept).error().code(), StatusCode::kUnavailable);
   server_.reset();
 }

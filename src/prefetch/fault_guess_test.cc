@@ -87,7 +87,7 @@ TEST(FaultGuess, WhoReadsPartsFromTheirBeginningIsSoonRefusedNoMore) {
   EXPECT_LE(refused, 1u);
 }
 
-// That a page is the first one of an earlier read is chance.
+// A page that is the first one of an earlier read is coincidence.
 TEST(FaultGuess, RandomPagesOfASmallFileAreLearntForGood) {
   FaultGuess guess(kAround);
   std::mt19937_64 random(7);
@@ -100,7 +100,7 @@ TEST(FaultGuess, RandomPagesOfASmallFileAreLearntForGood) {
   EXPECT_GT(refused, 12'000u);
 }
 
-// With large folios the kernel asks again for more than a page.
+// With large folios the kernel repeats the request with more than a page.
 TEST(FaultGuess, WhatIsAskedAgainIsNotRefusedAgain) {
   FaultGuess guess(kAround);
   for (uint64_t i = 1; i <= 5; ++i) {

@@ -82,8 +82,8 @@ class NameOrder {
   std::array<Block, kBlocks> blocks_;
   uint32_t history_ = 0;  // the last 32 opens, newest in bit 0; 1: forward
   uint32_t streak_ = 0;   // consecutive forward opens near each other
-  uint32_t again_ = 0;    // consecutive opens of files that were opened before
-  uint32_t chain_ = 0;    // consecutive opens at equal distances, each behind the one before
+  uint32_t again_ = 0;    // consecutive reopens
+  uint32_t chain_ = 0;    // consecutive opens at equal distances
   uint64_t end_ = UINT64_MAX;
   uint64_t last_ = 0;      // place
   uint64_t distance_ = 0;  // from the one before

@@ -23,10 +23,10 @@ Places places(uint64_t count) {
 struct Outcome {
   uint64_t opens = 0;
   uint64_t given = 0;       // places
-  uint64_t in_time = 0;     // opens of places that had been given out
-  uint64_t never_read = 0;  // places that were not opened after that; below the last one
-  uint64_t calls = 0;       // observe() that gave out some
-  uint64_t most_out = 0;    // given out and not opened, at most
+  uint64_t in_time = 0;     // opens of returned places
+  uint64_t never_read = 0;  // returned places without a later open; below the last one
+  uint64_t calls = 0;       // of observe() with a result
+  uint64_t most_out = 0;    // maximum of returned, unopened places
 
   double share() const { return static_cast<double>(in_time) / static_cast<double>(opens); }
 };
@@ -58,7 +58,7 @@ Outcome run(const Places& opens) {
   return run(order, opens);
 }
 
-// Workers that go at about the same speed: which one is next is drawn.
+// Workers of about the same speed: the next one is drawn at random.
 Places interleave(std::vector<Places> workers, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<size_t> at(workers.size());
@@ -117,7 +117,7 @@ TEST(NameOrder, FollowsWorkersThatTakeEveryNthName) {
   }
 }
 
-// Threads that wait for a disk get far apart.
+// Threads that wait for a disk drift far apart.
 TEST(NameOrder, FollowsWorkersOfDifferentSpeed) {
   std::mt19937_64 random(4);
   std::vector<Places> own(4);
@@ -256,7 +256,7 @@ TEST(NameOrder, CountsWhatWasUsedAndWhatWasNot) {
             order.planned());
   EXPECT_GT(order.used(), 1900u);
   EXPECT_EQ(order.wasted(), 0u);
-  // From far behind, so that what was given out last is passed over.
+  // From far behind, so that the places returned last are passed over.
   Places behind(2000);
   std::iota(behind.begin(), behind.end(), 6000);
   run(order, behind);

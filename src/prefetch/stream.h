@@ -48,15 +48,14 @@ class StreamTable {
     unsigned reads = 0;
   };
   struct Stream {
-    uint64_t start = 0;      // everything in [start, next) was read
-    uint64_t next = 0;       // the expected offset of the next read
-    std::vector<Run> ahead;  // arrived before the bytes in between; sorted, not touching
-    uint64_t planned = 0;    // prefetched up to here
-    uint64_t window = 0;     // bytes wanted ahead of `next`; 0 until a stream is detected
-    uint64_t grown_at = 0;   // `next` when the window got its size, or when no larger one was
-                             // available
-    bool waited = false;     // a reader waited since the window got its size
-    bool cut = false;        // it got less than it wanted the last time
+    uint64_t start = 0;      // Everything in [start, next) was read.
+    uint64_t next = 0;       // Expected offset of the next read.
+    std::vector<Run> ahead;  // Arrived before the bytes in between; sorted, not touching.
+    uint64_t planned = 0;    // Prefetched up to here.
+    uint64_t window = 0;     // Bytes wanted ahead of `next`; 0 until a stream is detected.
+    uint64_t grown_at = 0;   // Position when the window got its size, or its maximum.
+    bool waited = false;     // A reader waited since then.
+    bool cut = false;        // It got less than it wanted the last time.
     WindowBudget::Share share;
     uint64_t used_at = 0;   // logical time of the last read
     unsigned in_order = 0;  // consecutive reads in order

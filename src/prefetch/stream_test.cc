@@ -26,7 +26,7 @@ uint64_t seed_of_run() {
   return seed;
 }
 
-// Reads [from, to) front to back and returns all that was planned.
+// Reads [from, to) front to back and returns all planned ranges.
 std::vector<ByteRange> read_through(StreamTable& table, uint64_t from, uint64_t to,
                                     uint64_t size = kRead) {
   std::vector<ByteRange> planned;
@@ -38,7 +38,7 @@ std::vector<ByteRange> read_through(StreamTable& table, uint64_t from, uint64_t 
   return planned;
 }
 
-// Every planned range is whole blocks inside the file and none overlaps another.
+// Each planned range is whole blocks inside the file, and none overlaps another.
 void expect_well_formed(std::vector<ByteRange> planned, uint64_t file_size) {
   std::ranges::sort(planned);
   for (size_t i = 0; i < planned.size(); ++i) {
@@ -210,7 +210,7 @@ TEST(StreamTable, InterleavedStreamsKeepTheirOwnWindows) {
   }
 }
 
-// The workers of a loader, each in a part of its own: parts of one file, or row groups.
+// The workers of a loader, each in a separate part: parts of one file, or row groups.
 TEST(StreamTable, AHundredThreadsInOneFileHaveAStreamEach) {
   constexpr uint64_t kStreams = 100, kApart = 32 * kMiB;
   StreamTable table(kStreams * kApart, {});
@@ -264,7 +264,7 @@ TEST(StreamTable, RandomReadsAreNotAmplified) {
   for (uint64_t size : {4 * kKiB, 128 * kKiB}) {
     StreamTable table(4 * kGiB, {});
     uint64_t read = 0, planned = 0;
-    // As many reads as are needed for one chance neighbour not to decide the result.
+    // Enough reads that a chance neighbour does not decide the result.
     for (uint64_t i = 0; i < 100'000; ++i) {
       uint64_t at = random() % (4 * kGiB / size) * size;
       read += size;
@@ -293,7 +293,7 @@ TEST(StreamTable, NeverTheSameByteTwiceWhateverTheOrder) {
   for (int round = 0; round < 200; ++round) {
     uint64_t file_size = 1 + random() % (96 * kMiB);
     uint64_t at = random() % 2 == 0 ? 0 : random() % file_size;
-    std::vector<std::pair<uint64_t, ByteRange>> reads;  // by when they arrive
+    std::vector<std::pair<uint64_t, ByteRange>> reads;  // by time of arrival
     while (at < file_size) {
       uint64_t size = std::min(file_size - at, (1 + random() % 64) * 4 * kKiB);
       reads.push_back({at + random() % (768 * kKiB), {at, size}});
@@ -311,7 +311,7 @@ TEST(StreamTable, NeverTheSameByteTwiceWhateverTheOrder) {
   }
 }
 
-// Any pattern at all: aligned, inside the file, in bounds of the options.
+// Any pattern: aligned, inside the file, within the options' limits.
 TEST(StreamTable, AnyPatternPlansWholeBlocksInsideTheFile) {
   uint64_t seed = seed_of_run();
   std::mt19937_64 random(seed);

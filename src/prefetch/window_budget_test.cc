@@ -28,10 +28,10 @@ uint64_t bytes_of(const std::vector<ByteRange>& ranges) {
   return sum;
 }
 
-// A reader that reads on, and whether it waits each time.
+// A sequential reader, and whether it waits each time.
 struct Reader {
   Reader(WindowBudget& budget, bool waits) : table(64 * kGiB, {}, &budget), always_waits(waits) {}
-  // How far ahead of the reader is asked for when it has read `bytes` more.
+  // Bytes prefetched ahead of the reader after it has read `bytes` more.
   uint64_t go_on(uint64_t bytes) {
     for (uint64_t to = at + bytes; at < to; at += kRead) {
       for (const ByteRange& range : table.observe({at, kRead})) planned = range.end();

@@ -80,7 +80,7 @@ class Ledger {
     return entry;
   }
 
-  // More each time, never more than there is room for, and nothing after the report.
+  // Increases each time, never exceeds the memory, and nothing after the report.
   static void arrived(void* user, size_t bytes) {
     auto* entry = static_cast<Entry*>(user);
     ASSERT_EQ(entry->reports, 0);
@@ -108,7 +108,7 @@ class Ledger {
     ledger.changed_.notify_all();
   }
 
-  // Whether all that was started has reported in time.
+  // Whether all started requests have reported in time.
   bool settle() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(30), [&] { return reported_ == started_; });
@@ -121,7 +121,7 @@ class Ledger {
   std::vector<EntryPtr> entries_;
 };
 
-// Waits for the only request that is under way.
+// Waits for the only request in flight.
 leat_code settled(Ledger& ledger, const Ledger::EntryPtr& entry, leat_request* request) {
   EXPECT_TRUE(ledger.settle());
   leat_request_free(request);
@@ -303,7 +303,7 @@ class Dice {
   std::mt19937 random_;
 };
 
-// Answers some requests lawfully, others not at all, in half, or with a refusal.
+// Answers some requests correctly, others not at all, in part, or with an error.
 void answer_somehow(Dice& dice, const LyingServer::Exchange& exchange) {
   const bool is_read = exchange.request.contains("range: bytes=");
   std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"1\"\r\n\r\n";
@@ -333,13 +333,13 @@ void answer_somehow(Dice& dice, const LyingServer::Exchange& exchange) {
       return;
     default:
       exchange.send(answer);
-      // A body that came with the request would be taken for the next one.
+      // A body that arrived with the request would be parsed as the next one.
       if (is_read) exchange.keep();
   }
 }
 
-// Requests of all kinds, given up at any moment, their handles, writers and stores freed at any
-// moment: LEAT_ABI_ROUNDS of them, LEAT_ABI_SEED again.
+// Requests of all kinds, cancelled at any moment, with handles, writers and stores freed at any
+// moment. LEAT_ABI_ROUNDS sets the number, LEAT_ABI_SEED repeats a run.
 TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
   const char* said = std::getenv("LEAT_ABI_SEED");
   const char* rounds = std::getenv("LEAT_ABI_ROUNDS");
@@ -426,7 +426,7 @@ TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
     }
     ASSERT_TRUE(ledger.settle()) << "a request has not reported";
     for (leat_request* request : requests) {
-      leat_request_cancel(request);  // too late, and allowed
+      leat_request_cancel(request);  // too late, but allowed
       leat_request_free(request);
     }
     if (!closes_first) {

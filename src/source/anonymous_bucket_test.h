@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// anonymous_bucket(): an S3 bucket that asks for no credentials, as the tests' own servers have it.
+// anonymous_bucket(): an S3 bucket without credentials, as on the tests' own servers.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AwsTest: a fixture that owns the variables of AWS and the files of its tools, with a store that
-// does what scripts say.
+// follows scripts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class AwsTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Until the test's end.
+  // Valid until the test's end.
   void set(const char* name, const std::string& value) {
     if (const char* before = std::getenv(name); before != nullptr && !set_.contains(name)) {
       kept_.push_back(fmt::format("{}={}", name, before));
@@ -57,13 +57,13 @@ class AwsTest : public ::testing::Test {
     set("AWS_SECRET_ACCESS_KEY", "s3cretOfTheEnvironment");
     if (!token.empty()) set("AWS_SESSION_TOKEN", token);
   }
-  // As tools replace it: at once.
+  // Replaces the file atomically, as tools do.
   void write_file(const std::string& id, const std::string& profile = "default") {
     std::ofstream(folder_ / "new") << fmt::format(
         "[{}]\naws_access_key_id = {}\naws_secret_access_key = s3cretOf{}\n", profile, id, id);
     std::filesystem::rename(folder_ / "new", folder_ / "credentials");
   }
-  // Serves whoever asks with `id`, and refuses everybody else.
+  // Serves requests with credential `id`, and rejects all others.
   LyingServer::Script serve_only(const std::string& id) {
     return [id](const LyingServer::Exchange& exchange) {
       bool known = key_id(exchange.request) == id;

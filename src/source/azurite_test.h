@@ -14,28 +14,28 @@ namespace leat::testing {
 
 class AzuriteServer {
  public:
-  // The account that Azurite's documentation gives to everyone.
+  // The public account of Azurite's documentation.
   static constexpr char kAccount[] = "devstoreaccount1";
   static constexpr char kKey[] =
       "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
   static constexpr char kContainer[] = "bucket";
   static constexpr char kHowToGetIt[] = "azurite or node is not installed; run tools/setup test";
 
-  // With one empty container, "bucket". Null when the server does not come up.
+  // Has one empty container, "bucket". Returns null if the server does not start.
   static std::shared_ptr<AzuriteServer> start() {
     auto server = std::shared_ptr<AzuriteServer>(new AzuriteServer());
     return server->launch() ? server : nullptr;
   }
 
-  // With the account, as Azure's clients want it of a server that is not Azure itself.
+  // Configuration with the account, as Azure's clients need it for a server other than Azure.
   std::string endpoint() const { return process_.endpoint() + "/" + kAccount; }
 
-  // Stores an object by curl; a failure of the test when the server refuses it.
+  // Stores an object by curl; fails the test if the server rejects it.
   void put(const std::string& key, std::string_view content) const {
     curl({"-T", process_.upload(content), "-H", "x-ms-blob-type: BlockBlob", signed_url(key)});
   }
 
-  // Where anybody may read and write that object.
+  // URL with which any client may read and write that object.
   std::string signed_url(const std::string& key) const {
     return endpoint() + "/" + kContainer + "/" + percent_encoded(key) + "?" + signature();
   }

@@ -34,8 +34,8 @@ using Kind = StoreFault::Kind;
 
 constexpr size_t kObjectBytes = 256 << 10;
 
-// Counts the reads of another source that fail, and of these those that do so before they have been
-// silent for too long.
+// Counts the failed reads of another source, and those of them that failed before the silence
+// limit.
 class FailureCount : public Source {
  public:
   explicit FailureCount(SourcePtr inner) : inner_(std::move(inner)) {}
@@ -81,12 +81,12 @@ class BadStoreTest : public ::testing::Test {
     source_ = open_source(StoreUrl::parse(url).value()).value();
     return *store_;
   }
-  // The store itself, with nothing above it.
+  // The store itself, without other layers.
   SourcePtr unsteady() const {
     return OpendalSource::open(testing::anonymous_bucket(store_->endpoint())).value();
   }
 
-  // So many callers, each with its reads one after the other; the failures.
+  // Runs that many callers, each with sequential reads; returns the failures.
   std::vector<std::string> read(unsigned callers, unsigned reads, size_t bytes) {
     std::latch left(callers);
     failures_.clear();
@@ -135,7 +135,7 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
       return taken++ % 330 < 310 ? StoreFault() : StoreFault{.kind = kind};
     });
     SteadyOptions options;
-    options.silence_min = options.silence_max = 1h;  // what is late is not asked for twice
+    options.silence_min = options.silence_max = 1h;  // late responses are not requested again
     source_ = SteadySource::make(unsteady(), options);
     EXPECT_THAT(read(32, 20, 4096), IsEmpty());
     EXPECT_THAT(store.violations(), IsEmpty());
@@ -143,7 +143,7 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
     const uint64_t asked = counts.requests - counts.faults;
     EXPECT_EQ(asked - counts.throttled, 32u * 20u);
     EXPECT_EQ(counts.faults, 40u);
-    // Most of what came too fast is of the first moment.
+    // Most throttled requests are of the first moment.
     EXPECT_LT(counts.throttled, asked / 2);
     EXPECT_LT(source_->window(), 64u) << "those who ask ahead are told";
   }
@@ -176,7 +176,7 @@ TEST_F(BadStoreTest, AStalledConnectionIsLeftAndNoReaderSeesIt) {
   EXPECT_THAT(read(16, 5, 64 << 10), IsEmpty());
   EXPECT_THAT(store.violations(), IsEmpty());
   EXPECT_GT(store.counts().stalled, 0u);
-  // On a slow machine more than these are silent for too long.
+  // On a slow machine more than these time out.
   EXPECT_GE(attempts->failed(), store.counts().stalled);
   EXPECT_EQ(attempts->failed_early(), 0u);
   EXPECT_EQ(source_metrics::silences.value() - silences, attempts->failed());

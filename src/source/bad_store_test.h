@@ -28,15 +28,14 @@ namespace leat::testing {
 struct StoreTerms {
   bool is_signed = false;
   bool demands_versions = false;   // a read has to name the version that it wants
-  bool closes = false;             // one answer a connection, and it says so
-  size_t page_entries = 1000;      // most of a listing's page
+  bool closes = false;             // one response per connection, announced in its head
+  size_t page_entries = 1000;      // maximum entries of a listing page
   double requests_per_second = 0;  // more are throttled; zero: no limit
-  double burst = 20;               // at most so many at once
+  double burst = 20;               // maximum burst
   StoreFault throttle{.kind = StoreFault::Kind::kSlowDown};
-  // Once half of the time is over for which it has asked to be left alone (Retry-After), no more
-  // than these come: those that were on their way. Zero: not looked at.
+  // Maximum requests after half of the time of a Retry-After: those in flight. Zero: not checked.
   unsigned during_pause_max = 0;
-  // That the client has promised to keep, counted from the store's first moment.
+  // A ceiling that the client keeps, counted from the store's start.
   double client_ceiling = 0;
 };
 
@@ -72,7 +71,7 @@ class BadStore {
     std::lock_guard lock(mutex_);
     return violations_;
   }
-  // Whether a request for this key, or a listing of this prefix, has been answered so.
+  // Whether a request for this key, or a listing of this prefix, had this response.
   bool has_befallen(Kind kind, const std::string& key) const {
     std::lock_guard lock(mutex_);
     return befallen_.contains({kind, key});
@@ -127,7 +126,7 @@ class BadStore {
       violations_.push_back("it goes on while it was asked to pause: " + request.identity());
     }
     if (terms_.client_ceiling > 0) {
-      // The client's own promise: a tenth of a second's worth more than the time brings.
+      // The client's own ceiling: a tenth of a second's worth beyond the elapsed time.
       const std::chrono::duration<double> time = now - began_;
       const double most = terms_.client_ceiling * (time.count() + 0.1) + 1;
       if (static_cast<double>(counts_.requests) > most) {
@@ -197,7 +196,7 @@ class BadStore {
     return answer;
   }
 
-  // A request that somebody else may have made.
+  // A request that another client may have sent.
   static S3Request another(S3Request request, const StoreFault& fault) {
     if (request.is_listing()) {
       request.query["prefix"] = "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buckets of all kinds of sources, to be filled by tests that ask the same of each.
+// Buckets of all kinds of sources, filled by tests that run the same checks on each.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ namespace leat::testing {
 
 namespace fs = std::filesystem;
 
-// A bucket to be filled, with small pages so that paging is met everywhere.
+// A bucket to be filled, with small pages so that paging is always tested.
 class Bucket {
  public:
   explicit Bucket(Executor& executor) : executor_(executor) {}
@@ -50,7 +50,7 @@ class Bucket {
   virtual bool lists(const std::string& name) const { return takes(name); }
   // Objects have a version and a time.
   virtual bool has_versions() const { return true; }
-  // Objects in parts are something that its server knows.
+  // Its server supports multipart uploads.
   virtual bool takes_parts() const { return true; }
   // Prefix of every key of this bucket.
   virtual std::string root() const { return ""; }
@@ -71,7 +71,7 @@ class FileBucket : public Bucket {
     fs::create_directories(folder_);
   }
   ~FileBucket() override {
-    // A writer that was dropped takes its file away at the same time.
+    // A dropped writer removes its file synchronously.
     std::error_code taken;
     do {
       fs::remove_all(folder_, taken);
@@ -122,7 +122,7 @@ class SteadyBucket : public DoubleBucket {
   std::shared_ptr<SteadySource> steady_;
 };
 
-// Through the shim. Filled by the shim as well, where nothing else is said.
+// Through the shim. Also filled through the shim, unless stated otherwise.
 class OpendalBucket : public Bucket {
  public:
   struct Traits {
@@ -166,8 +166,7 @@ class OpendalBucket : public Bucket {
   std::shared_ptr<OpendalSource> source_;
 };
 
-// Servers that take their time to start serve all tests of the program, each below a root of its
-// own.
+// Servers that start slowly serve all tests of the program, each below a separate root.
 template <class Server>
 std::shared_ptr<Server> shared_server() {
   static const std::shared_ptr<Server> server = Server::start();
@@ -232,10 +231,10 @@ inline std::unique_ptr<Bucket> gcs_bucket(Executor& executor) {
   config.options["anonymous"] = "true";
   OpendalBucket::Traits traits;
   traits.root = fresh_root();
-  // This server repeats every prefix on each page, which Google's does not.
+  // This server repeats every prefix on each page, unlike Google's.
   traits.page_entries = 1000;
   traits.small_levels = traits.small_trees = false;
-  traits.parts = false;  // nor does it know the interface by which parts are sent
+  traits.parts = false;  // nor does it support the interface of multipart uploads
   traits.put = [server](auto& key, auto& content) { server->put(key, content); };
   return std::make_unique<OpendalBucket>(executor, config, traits, server);
 }
@@ -292,7 +291,7 @@ inline std::unique_ptr<Bucket> webhdfs_bucket(Executor& executor) {
   return hdfs_bucket(executor, std::move(config));
 }
 
-// `index`: the folder as which the server shows its files, in one format or another.
+// `index`: the path at which the server shows its files, in one format or another.
 inline std::unique_ptr<Bucket> web_bucket(Executor& executor, const std::string& index) {
   auto server = NginxServer::start();
   if (!server) return nullptr;
@@ -341,7 +340,7 @@ std::unique_ptr<Bucket> plain_bucket(Executor& executor) {
   return std::make_unique<Kind>(executor);
 }
 
-// Null from one of them: its server is not installed, and tools/setup test gets it.
+// Null if its server is not installed; tools/setup test installs it.
 inline const std::map<std::string, MakeBucket>& bucket_kinds() {
   static const std::map<std::string, MakeBucket> kinds = {
       {"file", &plain_bucket<FileBucket>},

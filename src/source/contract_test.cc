@@ -43,7 +43,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     if (!done) return Error(done.error());
     return into;
   }
-  // All pages, keys without the root; checks what holds for each page.
+  // Reads all pages, with keys without the root; checks the properties of each page.
   Result<std::vector<SourceObject>> list(const std::string& prefix, bool recursive) {
     std::vector<SourceObject> all;
     ListRequest request{root_ + prefix, recursive, ""};
@@ -270,7 +270,7 @@ TEST_P(SourceContract, PiecesAreFilledInTheirOrder) {
   put("pieces", content);
   auto object = stat("pieces");
   ASSERT_TRUE(object) << object.error().to_string();
-  // Not in the order of their addresses, one of them empty.
+  // Not in the order of addresses; one is empty.
   std::string memory(200'000, '?');
   const std::span<std::byte> all = std::as_writable_bytes(std::span(memory));
   const std::vector<std::span<std::byte>> pieces{all.subspan(150'000, 50'000), all.subspan(7, 0),

@@ -43,7 +43,7 @@ class WritingContract : public ::testing::TestWithParam<std::string> {
   Result<SourceObject> stat(const std::string& key) {
     return executor_.wait(source().stat({}, {root_ + key}));
   }
-  // All of it; the error's name where there is one.
+  // Returns the whole content, or the error's name.
   std::string content(const std::string& key) {
     auto object = stat(key);
     if (!object) return std::string(to_string(object.error().code()));
@@ -170,7 +170,7 @@ TEST_P(WritingContract, WhatIsWrittenOnlyOverAVersion) {
 
 TEST_P(WritingContract, AStreamIsThereWhenItIsFinished) {
   RETURN_IF_ONLY_READ();
-  // Three parts, where the server knows them.
+  // Three parts, if the server supports them.
   const std::string text = random_text(bucket_->takes_parts() ? 21'000'000 : 7'000'000, 3);
   write("big", "before");
   auto big = stream("big");

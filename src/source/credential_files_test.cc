@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials of one mount: in a file of its own, replaced while the store is open.
+// Tests credentials of one mount: in a separate file, replaced while the store is open.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -24,7 +24,7 @@ using testing::StoreReader;
 
 class CredentialFiles : public testing::AwsTest {
  protected:
-  // As tools replace it: at once.
+  // Replaces the file atomically, as tools do.
   std::string write(const std::string& text, const std::string& name = "own") {
     std::ofstream(folder_ / "new") << text;
     std::filesystem::rename(folder_ / "new", folder_ / name);
@@ -38,7 +38,7 @@ class CredentialFiles : public testing::AwsTest {
     config.options["credentials"] = file;
     return config;
   }
-  // Serves requests that hold `secret`, and refuses all others.
+  // Serves requests that contain `secret`, and rejects all others.
   LyingServer::Script serve_with(const std::string& secret) {
     return [secret](const LyingServer::Exchange& exchange) {
       bool known = exchange.request.contains(secret);
@@ -46,7 +46,7 @@ class CredentialFiles : public testing::AwsTest {
       exchange.keep();
     };
   }
-  // A store that refuses is asked with a new credential once a second.
+  // A store that rejects requests gets a new credential once a second.
   bool reads_in_time(StoreReader& reader) {
     for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;
          poll(nullptr, 0, 50)) {
@@ -60,7 +60,7 @@ TEST_F(CredentialFiles, OfAzureAreReadAgainWhenTheStoreRefuses) {
   reader_.config = config("az", write("AZURE_STORAGE_SAS_TOKEN='sv=2020-01-01&sig=OLD'\n"));
   reader_.config.options["account"] = "account";
   server_.then(serve_with("sig=OLD"));
-  // Replaced once the read is on its way: what is replaced before may be found before.
+  // Replaced during the read: an earlier replacement might be found before it.
   server_.then([this](const LyingServer::Exchange& exchange) {
     write("# rotated\nexport AZURE_STORAGE_SAS_TOKEN=\"sv=2020-01-01&sig=NEW\"\n");
     serve_with("sig=NEW")(exchange);
@@ -87,7 +87,7 @@ TEST_F(CredentialFiles, OfAzureAgainstARealServer) {
   EXPECT_TRUE(other.reads(0, kSize));
   write(text(AzuriteServer::kKey));
   EXPECT_TRUE(reads_in_time(reader_));
-  // And the other way round: a key that still works is not used any more.
+  // Conversely, a key that still works is no longer used.
   write(text("bm90IHRoZSBrZXk="));
   bool refused = false;
   for (int i = 0; i < 400 && !refused; ++i, poll(nullptr, 0, 50)) {
@@ -118,7 +118,7 @@ TEST_F(CredentialFiles, OfGoogleAreReadAgainWhenTheStoreRefuses) {
                         tokens.endpoint(), (folder_ / "subject").string())));
   server_.then(serve_with("Bearer OLD"));
   server_.then(serve_with("Bearer NEW"));
-  // The token is asked for within a read, and is no part of it.
+  // The token is requested within a read, and does not belong to it.
   EXPECT_TRUE(reader_.reads(0, kSize));
   EXPECT_TRUE(reader_.reads(0, kSize));
   EXPECT_EQ(tokens.requests().size(), 2u);
@@ -158,7 +158,7 @@ TEST_F(CredentialFiles, OfWebhdfsHoldADelegationToken) {
   EXPECT_TRUE(reader_.reads(0, kSize));
 }
 
-// Run by the test below, with a proxy that takes every name.
+// Run by the test below, with a proxy for every name.
 TEST_F(CredentialFiles, ChildThatAsksRegionalStores) {
   if (std::getenv("LEAT_TEST_REGIONAL") == nullptr) return;
   for (const auto& [scheme, text] : std::map<std::string, std::string>{
@@ -234,7 +234,7 @@ TEST_F(CredentialFiles, WhatTheyHoldStandsInNoMessage) {
   }
   EXPECT_THAT(OpendalSource::open(config("obs", "/none/there")).error().to_string(),
               HasSubstr("cannot read credentials /none/there"));
-  // Azure's and HDFS's stand in the URLs that are asked.
+  // Azure's and HDFS's credentials are in the URLs.
   for (const std::string& answer :
        {refusal("403 Forbidden", "AuthenticationFailed",
                 "<AuthenticationErrorDetail>Signature "

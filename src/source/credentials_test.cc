@@ -50,7 +50,7 @@ TEST_F(CredentialsTest, AProfileThatIsReplacedNeedsNoRemount) {
   EXPECT_TRUE(reader_.reads(0, kSize));
 }
 
-// The service signs what is no read.
+// The service signs everything but reads.
 TEST_F(CredentialsTest, AFileThatIsReplacedServesStatsAsWell) {
   write_file("OLD");
   auto known_to = [](const char* id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects with a Content-Encoding, and servers that pack or unpack what they pass on: a read
-// returns the stored bytes, or an error that says why it cannot.
+// Tests objects with a Content-Encoding, and servers that pack or unpack objects. A read returns
+// the stored bytes, or an error with the reason.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -23,7 +23,7 @@ using testing::StoreReader;
 
 constexpr uint64_t kSize = 16;
 
-// A part of `total` bytes, with more lines in its head.
+// A part of `total` bytes, with additional header lines.
 std::string part(std::string_view total, std::string_view lines = "") {
   return fmt::format(
       "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-15/{}\r\n{}Content-Length: 16\r\n"

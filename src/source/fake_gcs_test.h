@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FakeGcsServer: a Google Cloud Storage server (fake-gcs-server, in memory) on loopback for the
-// life of the object. It takes requests without credentials as well as with any.
+// life of the object. It accepts requests with any credentials or none.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class FakeGcsServer {
   static constexpr char kHowToGetIt[] =
       "fake-gcs-server is not installed; run tools/setup test, or name the binary in LEAT_FAKE_GCS";
 
-  // With one empty bucket, "bucket". Null when the server does not come up.
+  // Has one empty bucket, "bucket". Returns null if the server does not start.
   static std::shared_ptr<FakeGcsServer> start() {
     auto server = std::shared_ptr<FakeGcsServer>(new FakeGcsServer());
     return server->launch() ? server : nullptr;
@@ -24,8 +24,8 @@ class FakeGcsServer {
 
   std::string endpoint() const { return process_.endpoint(); }
 
-  // Stores an object by curl; a failure of the test when the server refuses it.
-  // `query` is added to the request's parameters.
+  // Stores an object by curl; fails the test if the server rejects it. `query` is added to the
+  // request's parameters.
   void put(const std::string& key, std::string_view content, const std::string& query = "") const {
     curl({"-X", "POST", "-H", "Content-Type: application/octet-stream", "--data-binary",
           "@" + process_.upload(content),
@@ -33,7 +33,7 @@ class FakeGcsServer {
               "/o?uploadType=media&name=" + percent_encoded(key, "") + query});
   }
 
-  // Where the JSON interface gives that object's bytes.
+  // URL of that object's bytes in the JSON interface.
   std::string media_url(const std::string& key) const {
     return endpoint() + "/storage/v1/b/" + kBucket + "/o/" + percent_encoded(key, "") +
            "?alt=media";

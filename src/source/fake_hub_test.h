@@ -13,7 +13,7 @@ namespace leat::testing {
 
 class FakeHub {
  public:
-  // A repository that everybody may read.
+  // A public repository.
   static constexpr char kRepo[] = "some/dataset";
   // The token that private repositories require.
   static constexpr char kToken[] = "hf_t0ken";
@@ -40,7 +40,7 @@ class FakeHub {
     return config;
   }
 
-  // A commit that puts a file of a dataset there: "OWNER/NAME/PATH".
+  // Commits a file of a dataset: "OWNER/NAME/PATH".
   void put(const std::string& key, std::string_view content) const {
     curl({"-X", "PUT", "--data-binary", "@" + process_.upload(content),
           endpoint() + "/datasets/" + percent_encoded(key)});

@@ -37,15 +37,15 @@ struct FaultSchedule {
   uint64_t seed;
   std::map<std::string, std::string> objects;
   BadStore::Terms terms;
-  std::vector<Kind> kinds;   // of the faults that there are
-  unsigned faulty = 0;       // of a hundred requests
-  unsigned heals_after = 0;  // so many times that the same is asked
+  std::vector<Kind> kinds;                                       // of the occurring faults
+  unsigned faulty = 0;                                           // of a hundred requests
+  unsigned heals_after = 0;                                      // number of identical requests
   std::optional<std::pair<Milliseconds, Milliseconds>> refuses;  // from, for
   std::vector<std::vector<Operation>> callers;
 
   StoreFault fault_of(const S3Request& request, unsigned nth) const;
   bool ever(Kind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
-  // For whoever reads of a failure.
+  // Text for the message of a failure.
   std::string described() const {
     std::string names;
     for (Kind kind : kinds) names += fmt::format("{}, ", StoreFault{.kind = kind}.name());
@@ -62,7 +62,7 @@ struct FaultSchedule {
   Operation choose_operation();
 
   std::mt19937_64 random_;
-  bool patient_ = false;  // nobody has a deadline or gives up
+  bool patient_ = false;  // no caller has a deadline or gives up
 };
 
 inline FaultSchedule::FaultSchedule(uint64_t seed) : seed(seed), random_(seed) {

@@ -43,7 +43,7 @@ struct Tally {
   std::map<std::string, uint64_t> outcomes;  // by code
   uint64_t requests = 0, faults = 0;
   Clock::duration latest{};  // beyond a deadline or a cancellation
-  // How late this machine wakes whoever sleeps: others compute on it as well.
+  // Wake-up delay of this machine, which other programs share.
   std::atomic<Clock::duration> lateness{};
 
   Clock::duration slack() const { return 1500ms + 4 * lateness.load(); }
@@ -95,7 +95,7 @@ class ScheduleRun {
   struct Asked {
     Context context;
     std::shared_ptr<std::atomic<Clock::time_point>> cancelled_at;
-    size_t first_version;  // that was the current one when it began; from 0
+    size_t first_version;  // current when it began; from 0
     std::string etag;      // demanded
   };
 
@@ -223,7 +223,7 @@ class ScheduleRun {
     return object.size == version.content->size() && object.version.value == version.etag;
   }
 
-  // Whether one of the versions that were current since the operation began is the one.
+  // Whether it is one of the versions that were current since the operation began.
   template <class Is>
   bool was_there(const Operation& one, const Asked& asked, Is is) const {
     const size_t versions = store_.objects().versions(one.key);
@@ -321,7 +321,7 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 constexpr unsigned kShards = 4;
 // Most of a schedule is waiting.
 constexpr unsigned kAtOnce = 24;
-// Far beyond what the slowest needs.
+// Far more than the slowest schedule needs.
 constexpr auto kHang = 150s;
 
 class FaultSchedules : public ::testing::TestWithParam<unsigned> {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several name nodes of one HDFS, of which one does not answer.
+// Tests several name nodes of one HDFS, one of which does not answer.
 #include <gmock/gmock.h>
 
 #include "source/aws_test.h"

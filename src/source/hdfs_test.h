@@ -17,11 +17,11 @@ namespace leat::testing {
 class HdfsCluster {
  public:
   static constexpr char kHowToGetIt[] = "HDFS is not installed; run tools/setup test";
-  // The most entries that one answer to LISTSTATUS_BATCH has (dfs.ls.limit).
+  // Maximum entries of one response to LISTSTATUS_BATCH (dfs.ls.limit).
   static constexpr int kPageEntries = 7;
 
-  // The one of this program, which ends with it; a test keeps to a directory of its own. Null when
-  // it does not come up.
+  // Returns the cluster of this program, which ends with it; each test uses its own directory.
+  // Returns null if it does not start.
   static std::shared_ptr<HdfsCluster> start() {
     static std::shared_ptr<HdfsCluster> shared = [] {
       auto cluster = std::shared_ptr<HdfsCluster>(new HdfsCluster());
@@ -43,7 +43,7 @@ class HdfsCluster {
   // Hadoop's own protocol.
   std::string rpc_endpoint() const { return "hdfs://127.0.0.1:" + std::to_string(rpc_port_); }
 
-  // Stores a file by curl; a failure of the test when the cluster refuses it.
+  // Stores a file by curl; fails the test if the cluster rejects it.
   void put(const std::string& key, std::string_view content) const {
     curl({"-L", "-T", process_.upload(content), url(key, "CREATE&overwrite=true")});
   }
@@ -52,7 +52,7 @@ class HdfsCluster {
     return endpoint() + "/webhdfs/v1/" + percent_encoded(key) + "?user.name=" + kOwner +
            "&op=" + operation;
   }
-  // "700", of a file or directory.
+  // Mode such as "700" of a file or directory.
   void set_mode(const std::string& key, const std::string& mode) const {
     curl({"-X", "PUT", url(key, "SETPERMISSION&permission=" + mode)});
   }
@@ -109,7 +109,7 @@ class HdfsCluster {
     return text + "</configuration>\n";
   }
 
-  // $0 is the Java, $1 the class path. Quick to start rather than fast: no second compiler.
+  // $0 is the Java binary, $1 the class path. Options for a quick start: no second compiler.
   static constexpr char kBothNodes[] = R"(
     node() {
       "$java" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -cp "$classes" \

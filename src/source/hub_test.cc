@@ -29,7 +29,7 @@ class HubTest : public testing::AwsTest {
   Result<SourceObject> stat(const std::string& key) {
     return reader_.executor.wait(reader_.source().stat(Context::background(), {key, {}}));
   }
-  // The lines of the hub's log that hold a text.
+  // Returns the lines of the hub's log that contain a text.
   size_t asked(const std::string& text) {
     std::istringstream log(hub_->log());
     size_t count = 0;
@@ -42,7 +42,7 @@ class HubTest : public testing::AwsTest {
     return folder_ / "token";
   }
 
-  static constexpr char kLarge[] = "some/dataset/large";  // is kept elsewhere
+  static constexpr char kLarge[] = "some/dataset/large";  // is stored on another host
   static constexpr uint64_t kLargeSize = 1000;
   std::shared_ptr<FakeHub> hub_;
 };
@@ -155,7 +155,7 @@ TEST_F(HubTest, AListingWithoutAnEndEnds) {
   EXPECT_THAT(page.error().to_string(), HasSubstr("without an end"));
 }
 
-// A FIFO that nobody writes to keeps its readers as a file system does that hangs.
+// A FIFO without a writer blocks its readers like a file system that hangs.
 TEST_F(HubTest, ATokenThatCannotBeReadNowStopsNobody) {
   hub_->put(kLarge, content(0, kLargeSize));
   reader_.config.options.erase("anonymous");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listings that are not what they seem: a page of some proxy, one that was cut while the store made
-// it, the answer to somebody else. Each would hide or invent objects, so each is an error.
+// Tests invalid listings: a page of a proxy, a truncated one, a response to another request. Each
+// would hide or invent objects, so each is an error.
 #include <gmock/gmock.h>
 
 #include <mutex>
@@ -50,7 +50,7 @@ class ListingLies : public ::testing::Test {
     std::lock_guard lock(mutex_);
     answer_ = std::move(answer);
   }
-  // A copy: the client may end, and the next answer come, before the server has returned.
+  // A copy: the client may end, and the next response may arrive, before the server has returned.
   std::string answer() {
     std::lock_guard lock(mutex_);
     return answer_;
@@ -109,7 +109,7 @@ TEST_F(ListingLies, SilenceWithinAPageIsNotLongerThanWithinARead) {
     exchange.send(whole.substr(0, whole.size() - 100));
     exchange.stall();
   });
-  ASSERT_TRUE(list(lawful("d/")));  // by the script before
+  ASSERT_TRUE(list(lawful("d/")));  // by the previous script
   ListRequest request{.prefix = "d/", .token = "", .terms = {.silence_max = 200ms}};
   auto page = reader_.executor.wait(reader_.source().list(Context::background(), request));
   ASSERT_FALSE(page);
@@ -125,7 +125,7 @@ TEST_F(ListingLies, APageThatDoesNotEndIsLeft) {
     while (exchange.send(filler)) {
     }
   });
-  ASSERT_TRUE(list(lawful("d/")));  // by the script before
+  ASSERT_TRUE(list(lawful("d/")));  // by the previous script
   auto page = list("");
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LyingServer: an HTTP/1.1 server on a raw socket that does to each request exactly what the test's
-// script says, however unlawful. Each connection has a thread; it ends with its script unless that
-// keeps it for another request.
+// LyingServer: an HTTP/1.1 server on a raw socket that follows the test's script, however invalid.
+// Each connection has a thread; it ends with its script unless the script keeps it for another
+// request.
 #pragma once
 
 #include <arpa/inet.h>
@@ -30,12 +30,12 @@ namespace leat::testing {
 class Channel {
  public:
   virtual ~Channel() = default;
-  // At most `size` bytes; 0 or less when the other side has ended or is broken.
+  // Returns at most `size` bytes; 0 or less if the other side has ended or failed.
   virtual ssize_t receive(char* into, size_t size) = 0;
   virtual ssize_t send(std::string_view text) = 0;
-  // Takes leave as the protocol wants it, before the socket is closed.
+  // Sends the protocol's close message before the socket is closed.
   virtual void finish() {}
-  // TLS 1.3: asks for other keys in both directions.
+  // TLS 1.3: requests a key update in both directions.
   virtual void renew_keys() {}
 };
 
@@ -53,12 +53,12 @@ class PlainChannel : public Channel {
 
 class LyingServer {
  public:
-  // One exchange as its script sees it.
+  // One exchange for its script.
   class Exchange {
    public:
     Exchange(int fd, Channel& channel, std::string request, size_t connection)
         : request(std::move(request)), connection(connection), fd(fd), channel_(channel) {}
-    // False when the client has gone, which is its right.
+    // Returns false if the client has closed, which it may.
     bool send(std::string_view text) const {
       while (!text.empty()) {
         ssize_t sent = channel_.send(text);
@@ -67,7 +67,7 @@ class LyingServer {
       }
       return true;
     }
-    // One send for each byte, with a pause after it.
+    // Sends each byte separately, with a pause after it.
     bool dribble(std::string_view text, std::chrono::microseconds pause) const {
       for (size_t i = 0; i < text.size(); ++i) {
         if (!send(text.substr(i, 1))) return false;
@@ -81,21 +81,21 @@ class LyingServer {
       setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
       cut();
     }
-    // Says nothing until the client closes or the server ends.
+    // Sends nothing until the client closes or the server ends.
     void stall() const {
       char byte;
       while (channel_.receive(&byte, 1) > 0) {
       }
     }
-    // The same for `time` at most; true when it has passed and the client is still there.
+    // Like stall(), for `time` at most; returns true if the client is still connected then.
     bool stall_for(std::chrono::milliseconds time) const {
       pollfd wanted{.fd = fd, .events = POLLRDHUP, .revents = 0};
       return poll(&wanted, 1, static_cast<int>(time.count())) == 0;
     }
-    // The connection goes on with its next request.
+    // Keeps the connection for its next request.
     void keep() const { kept_ = true; }
     void renew_keys() const { channel_.renew_keys(); }
-    // Closes without taking leave (TLS).
+    // Closes without a close message (TLS).
     void cut() const { cut_ = true; }
 
     const std::string request;  // with all headers
@@ -109,7 +109,7 @@ class LyingServer {
     mutable bool cut_ = false;
   };
   using Script = std::function<void(const Exchange&)>;
-  // Makes the channel of an accepted socket; null when that failed.
+  // Creates the channel of an accepted socket; null on failure.
   using Dress = std::function<std::unique_ptr<Channel>(int fd)>;
 
   explicit LyingServer(
@@ -124,7 +124,7 @@ class LyingServer {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     auto* any = reinterpret_cast<sockaddr*>(&address);
-    // A port that was asked for by its number stays with its socket while that does not listen.
+    // A requested port number stays with its socket while that does not listen.
     int on = 1;
     for (const File* socket : {&holder_, &listener_}) {
       setsockopt(socket->fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -152,7 +152,7 @@ class LyingServer {
     return scheme_ + "://" + std::string(host) + ":" + std::to_string(port_);
   }
 
-  // Scripts are used up in order; the last one stays.
+  // Scripts are used in order; the last one is repeated.
   void then(Script script) {
     std::lock_guard lock(mutex_);
     scripts_.push_back(std::move(script));
@@ -168,8 +168,7 @@ class LyingServer {
     });
   }
 
-  // From now on connections are refused, as by a host on which nobody listens; those that there are
-  // stay.
+  // From now on connections are refused, as by a host without a listener; present ones stay.
   void refuse() {
     std::lock_guard lock(mutex_);
     refusing_ = true;
@@ -186,12 +185,12 @@ class LyingServer {
     std::lock_guard lock(mutex_);
     return requests_;
   }
-  // How many connections were accepted.
+  // Number of accepted connections.
   size_t connections() const {
     std::lock_guard lock(mutex_);
     return accepted_;
   }
-  // Waits until `count` requests have come in whole.
+  // Waits until `count` complete requests have arrived.
   void await_requests(size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return requests_.size() >= count; });
@@ -216,7 +215,7 @@ class LyingServer {
         if (ending_) return;
         continue;
       }
-      int on = 1;  // what was sent has arrived
+      int on = 1;  // sent bytes have arrived
       setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       std::lock_guard lock(mutex_);
       connections_.emplace_back(fd);
@@ -276,7 +275,7 @@ class LyingServer {
   const Dress dress_;
   const std::string scheme_;
   File listener_;
-  File holder_;  // of the port, while nobody listens
+  File holder_;  // keeps the port while the server does not listen
   uint16_t port_ = 0;
   std::thread acceptor_;
   mutable std::mutex mutex_;

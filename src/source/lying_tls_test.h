@@ -59,7 +59,7 @@ class CertificateAuthority {
     if (issuer == nullptr) issuer = &made;
     X509_set_version(certificate, X509_VERSION_3);
     const long number = serial++;
-    const std::string name = fmt::format("{} {}", subject, number);  // of no other certificate
+    const std::string name = fmt::format("{} {}", subject, number);  // unique among certificates
     ASN1_INTEGER_set(X509_get_serialNumber(certificate), number);
     X509_gmtime_adj(X509_getm_notBefore(certificate), -7200);
     X509_gmtime_adj(X509_getm_notAfter(certificate), lifetime_s);
@@ -81,7 +81,7 @@ class CertificateAuthority {
   const Identity own_;
 };
 
-// The one that the shim of this process trusts.
+// The authority that the shim of this process trusts.
 class TrustedAuthority : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -125,7 +125,7 @@ class TlsDress {
  public:
   explicit TlsDress(const Identity& identity, int version = TLS1_3_VERSION)
       : context_(SSL_CTX_new(TLS_server_method())) {
-    signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to clients that have gone
+    signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to closed connections
     SSL_CTX_set_min_proto_version(context_.get(), version);
     SSL_CTX_set_max_proto_version(context_.get(), version);
     LEAT_CHECK(SSL_CTX_use_certificate(context_.get(), identity.certificate.get()) == 1);
@@ -141,7 +141,7 @@ class TlsDress {
       return channel;
     };
   }
-  std::atomic<int> resumed = 0;  // connections that went on with a session of another one
+  std::atomic<int> resumed = 0;  // connections that resumed a session
 
  private:
   const SslContextPtr context_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MemorySource: a bucket in memory that keeps every promise of Source, for the tests of other
-// rooms. It counts what is asked of it, can hold reads until the test lets them go, fail on demand
-// and lie. Thread-safe.
+// MemorySource: a bucket in memory that keeps the contract of Source, for tests of other modules.
+// It counts requests, can block reads, fail on demand and lie. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +24,7 @@ class MemorySource : public Source {
   enum class Lie {
     kNone,
     kFlipBit,        // success, but the first byte is wrong
-    kIgnoreVersion,  // serves the object that is there, whatever was demanded
+    kIgnoreVersion,  // serves the present object, whatever version was demanded
   };
 
   explicit MemorySource(std::string bucket = "bucket", size_t page_entries = 1000)
@@ -41,12 +40,12 @@ class MemorySource : public Source {
                      .removes_max = 1000};
   }
 
-  // Every put gives the object a new etag and an mtime one second later than the put before.
+  // Each put gives the object a new etag and an mtime one second after the last put.
   Version put(std::string key, std::string content) {
     std::lock_guard lock(mutex_);
     return put_locked(std::move(key), std::move(content)).version;
   }
-  // Whether there was one.
+  // Returns whether there was one.
   using Source::remove;
   bool remove(const std::string& key) {
     std::lock_guard lock(mutex_);
@@ -57,17 +56,17 @@ class MemorySource : public Source {
     return objects_.size();
   }
 
-  // Requests since the start, failed and cancelled ones included; bytes of reads that succeeded.
+  // Requests since the start, with failed and cancelled ones; bytes of successful reads.
   uint64_t stats() const { return stats_; }
   uint64_t lists() const { return lists_; }
   uint64_t reads() const { return reads_; }
   uint64_t changes() const { return changes_; }
   uint64_t read_bytes() const { return read_bytes_; }
-  // Reads that wait in a hold at this moment.
+  // Reads that are blocked now.
   uint64_t held() const { return held_; }
 
-  // Reads that start from now on wait, after being counted, until release_reads(), their deadline
-  // or their cancellation. A read that was held answers with what is there when it is released.
+  // From now on reads block, after being counted, until release_reads(), their deadline or their
+  // cancellation. A blocked read returns the content at its release.
   void hold_reads() {
     std::lock_guard lock(mutex_);
     if (!gate_) gate_ = SharedResult<bool>::make();
@@ -253,7 +252,7 @@ class MemorySource : public Source {
     return directory;
   }
 
-  // The token is the last entry of the page before.
+  // The token is the last entry of the previous page.
   Result<ListPage> list_now(const ListRequest& request) {
     std::lock_guard lock(mutex_);
     LEAT_CHECK_OK(ordered_failure(request.prefix));

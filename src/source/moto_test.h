@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MotoServer: moto's S3 server on loopback for the life of the object. Unlike versitygw it has flat
-// keys (`a` beside `a/b`) and object versions; it looks at no signature, but wants one.
+// keys (`a` beside `a/b`) and object versions. It requires a signature but does not verify it.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class MotoServer {
   static constexpr char kHowToGetIt[] =
       "moto_server is not installed; run tools/setup test, or name the program in LEAT_MOTO";
 
-  // With one empty bucket, "bucket". Null when the server does not come up.
+  // Has one empty bucket, "bucket". Returns null if the server does not start.
   static std::shared_ptr<MotoServer> start() {
     auto server = std::shared_ptr<MotoServer>(new MotoServer());
     return server->launch() ? server : nullptr;
@@ -26,13 +26,13 @@ class MotoServer {
 
   std::string endpoint() const { return process_.endpoint(); }
 
-  // Stores an object by curl; a failure of the test when the server refuses it.
+  // Stores an object by curl; fails the test if the server rejects it.
   void put(const std::string& key, std::string_view content, Command arguments = {}) const {
     arguments.insert(arguments.end(), {"-T", process_.upload(content)});
     ask(key, std::move(arguments));
   }
 
-  // The body of what curl is answered about a key, or about the bucket when that is empty.
+  // Returns the body of curl's response for a key, or for the bucket if the key is empty.
   std::string ask(const std::string& key, Command arguments = {}) const {
     arguments.insert(arguments.end(), {"--aws-sigv4", "aws:amz:us-east-1:s3", "--user",
                                        std::string(kAccessKey) + ":" + kSecretKey,

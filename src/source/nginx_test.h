@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NginxServer: a static HTTP server (nginx) over a folder, with ranges, ETags and directory pages,
+// NginxServer: a static HTTP server (nginx) over a directory, with ranges, ETags and index pages,
 // on loopback for the life of the object.
 #pragma once
 
@@ -17,19 +17,19 @@ class NginxServer {
   static constexpr char kHowToGetIt[] =
       "nginx is not installed; run tools/setup test, or name the program in LEAT_NGINX";
 
-  // Over an empty folder. Null when the server does not come up.
+  // Serves an empty directory. Returns null if the server does not start.
   static std::shared_ptr<NginxServer> start() {
     auto server = std::shared_ptr<NginxServer>(new NginxServer());
     return server->launch() ? server : nullptr;
   }
 
-  // Directories are answered with nginx's HTML page.
+  // Shows directories as nginx's HTML page.
   std::string endpoint() const { return process_.endpoint() + "/files"; }
-  // The same files; directories are answered with nginx's JSON array.
+  // The same files; shows directories as nginx's JSON array.
   std::string json_endpoint() const { return process_.endpoint() + "/json"; }
-  // The same files; X.gz is sent for X to a client that accepts gzip.
+  // The same files; sends X.gz for X to a client that accepts gzip.
   std::string packing_endpoint() const { return process_.endpoint() + "/packing"; }
-  // The same files; X.gz is unpacked for X on the way to a client that does not accept gzip.
+  // The same files; unpacks X.gz for X for a client that does not accept gzip.
   std::string unpacking_endpoint() const { return process_.endpoint() + "/unpacking"; }
   std::filesystem::path folder() const { return process_.folder() / "data"; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a URL and the environment to a source, against a server that checks signatures.
+// Tests the way from a URL and the environment to a source, with a server that checks signatures.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::VersityGateway;
 
-// Sets variables and puts them back; the tests of this file own AWS_*.
+// Sets variables and restores them; the tests of this file own AWS_*.
 class Environment {
  public:
   Environment() {
@@ -206,7 +206,7 @@ TEST_F(OpenSourceOnServer, ABucketThatIsNotThere) {
   EXPECT_THAT(page.error().to_string(), HasSubstr("NoSuchBucket"));
 }
 
-// Files that were put into the gateway's folder by hand, as demos and tests do.
+// Files put into the gateway's directory directly, as demos and tests do.
 TEST_F(OpenSourceOnServer, FilesLaidIntoTheServersFolderHaveVersions) {
   environment_.set("AWS_ACCESS_KEY_ID", VersityGateway::kAccessKey);
   environment_.set("AWS_SECRET_ACCESS_KEY", VersityGateway::kSecretKey);

@@ -25,7 +25,7 @@ using ::testing::Not;
 constexpr char kContent[] = "0123456789abcdef";
 constexpr uint64_t kSize = 16;
 
-// A lawful answer to a read of the whole object, with `body` in place of the right one.
+// A correct response to a read of the whole object, but with this `body`.
 std::string partial(std::string_view body, size_t length = kSize) {
   return fmt::format(
       "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-15/16\r\nETag: \"v1\"\r\n"
@@ -48,7 +48,7 @@ class OpendalSourceTest : public ::testing::Test {
   std::shared_ptr<OpendalSource> open() {
     return OpendalSource::open(testing::anonymous_bucket(server_.endpoint())).value();
   }
-  // Takes no attempt for silent, however late its answer comes.
+  // Silence limits so long that no attempt times out.
   std::shared_ptr<SteadySource> open_steady(unsigned attempts, Clock::duration delay = 1ms) {
     SteadyOptions options;
     options.attempts_max = attempts;
@@ -125,7 +125,7 @@ TEST_F(OpendalSourceTest, AShrunkObjectIsOutOfRange) {
 }
 
 TEST_F(OpendalSourceTest, SilenceEndsAnAttempt) {
-  // The connection stands, so that it is not the making of one that takes too long.
+  // The connection is established, so its set-up is not the slow part.
   std::string kept = partial(kContent);
   server_.then_send_and_keep(kept.replace(kept.find("close"), 5, "keep-alive"));
   server_.then([](const LyingServer::Exchange& exchange) { exchange.stall(); });
@@ -284,7 +284,7 @@ TEST_F(OpendalSourceTest, APrefixThatIsRepeatedOnTheNextPageIsGivenOnce) {
 }
 
 TEST_F(OpendalSourceTest, KeysThatCannotBeAddressedAreLeftOutAndCounted) {
-  // Trimmed or stripped on their way, the first four would stand for other objects.
+  // If they were trimmed or stripped, the first four would name other objects.
   server_.then_send(listing(item("/slash") + item(" space") + item("space ") + folded("/") +
                             item("a//b") + item("./c") + item("d/../e") + item("good") +
                             item("d/") + item("in side")));
@@ -333,7 +333,7 @@ Task<Result<>> read_and_free(SourcePtr source, Context context) {
 
 class GivingUp : public OpendalSourceTest {
  protected:
-  // Starts a read, waits, cancels, and expects the task to end by that.
+  // Starts a read, waits, cancels, and expects the task to end by the cancellation.
   void cancel_after(const std::function<void()>& wait, SourcePtr source) {
     std::stop_source stop;
     Context context = Context::background().with_cancel(stop.get_token());

@@ -22,12 +22,12 @@ class UnfinishedUploads : public ::testing::Test {
     ASSERT_TRUE(server_) << testing::MotoServer::kHowToGetIt;
     setenv("AWS_ACCESS_KEY_ID", testing::MotoServer::kAccessKey, 1);
     setenv("AWS_SECRET_ACCESS_KEY", testing::MotoServer::kSecretKey, 1);
-    // This server fails now and then what meets at one upload.
+    // This server sometimes fails concurrent requests of one upload.
     source_ =
         SteadySource::make(OpendalSource::open(testing::s3_config(server_->endpoint())).value());
   }
 
-  // With three parts, of which two or three have been sent.
+  // With three parts, two or three of which were sent.
   ObjectStream begun() {
     auto stream = ObjectStream::begin(*source_, {"key"});
     const std::vector<std::byte> bytes(3 * ObjectStream::kPartBytes + 1);
@@ -69,7 +69,7 @@ TEST_F(UnfinishedUploads, ADroppedOneIsTakenBackInTheBackground) {
 
 TEST_F(UnfinishedUploads, OneWhoseSourceIsGoneAsWell) {
   std::optional<ObjectStream> stream = begun();
-  source_.reset();  // the writer keeps what it needs of it
+  source_.reset();  // the writer keeps its dependencies alive
   stream.reset();
   EXPECT_TRUE(ends_without_uploads());
 }

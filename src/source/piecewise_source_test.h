@@ -19,18 +19,18 @@ class PiecewiseSource : public MemorySource {
  public:
   using MemorySource::MemorySource;
 
-  // Each read, those under way as well, gives its first `bytes` and waits; UINT64_MAX: all.
+  // Each read, also one in flight, delivers its first `bytes` and waits; UINT64_MAX: all.
   void give(uint64_t bytes) {
     change([&] { given_ = bytes; });
   }
-  // Those under way fail where they are, after what they may give.
+  // Reads in flight fail at their position, after the permitted bytes.
   void break_off(StatusCode code) {
     change([&] {
       ++breaks_;
       code_ = code;
     });
   }
-  // Where each read began, in the order in which they came.
+  // Start of each read, in the order of arrival.
   std::vector<uint64_t> offsets() const {
     std::lock_guard lock(mutex_);
     return offsets_;

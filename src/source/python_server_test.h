@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PythonServer: `python3 -m http.server` over a folder, on loopback for the life of the object. It
-// has directory pages and times, but no ranges and no ETags.
+// PythonServer: `python3 -m http.server` over a directory, on loopback for the life of the object.
+// It has index pages and times, but no ranges and no ETags.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ class PythonServer {
  public:
   static constexpr char kHowToGetIt[] = "python3 is not there, or its http.server did not start";
 
-  // Over an empty folder. Null when the server does not come up.
+  // Serves an empty directory. Returns null if the server does not start.
   static std::shared_ptr<PythonServer> start() {
     auto server = std::shared_ptr<PythonServer>(new PythonServer());
     return server->launch() ? server : nullptr;

@@ -34,7 +34,7 @@ std::string ok(const std::string& body) {
 class AssumedRole : public testing::AwsTest {
  protected:
   AssumedRole() {
-    // STS takes no key that is shorter.
+    // STS rejects shorter keys.
     set("AWS_ACCESS_KEY_ID", "AKIDENVIRONMENT01");
     set("AWS_SECRET_ACCESS_KEY", "s3cretOfTheEnvironment");
     reader_.config.options["role"] = kRole;
@@ -49,7 +49,7 @@ class AssumedRole : public testing::AwsTest {
                     "</AssumeRoleResult></AssumeRoleResponse>",
                     id, id, until));
   }
-  // So near that it has to be renewed before it is used again.
+  // So near that it has to be renewed before its next use.
   static std::string soon() {
     std::time_t end = std::time(nullptr) + 90;
     std::tm parts{};
@@ -82,7 +82,7 @@ TEST_F(AssumedRole, IsRenewedBeforeItsEnd) {
   sts_.then_send_and_keep(granted("ASIAROLE000000002", "2099-01-01T00:00:00Z"));
   server_.then(testing::serve);
   EXPECT_TRUE(reader_.reads(0, kSize));
-  // While the old one lasts nobody waits for the new one.
+  // While the old credential is valid, no request waits for the new one.
   EXPECT_TRUE(reader_.reads(0, kSize));
   sts_.await_requests(2);
   while (key_id(server_.requests().back()) != "ASIAROLE000000002") {

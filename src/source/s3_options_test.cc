@@ -31,7 +31,7 @@ class S3Options : public testing::AwsTest {
     std::ofstream(folder_ / "customer_key") << content;
     return folder_ / "customer_key";
   }
-  // One HEAD, one listing and one read, answered well enough.
+  // One HEAD, one listing and one read, with sufficient responses.
   void ask_everything() {
     server_.then_send_and_keep(
         "HTTP/1.1 200 OK\r\nContent-Length: 16\r\nETag: \"v\"\r\n"
@@ -141,7 +141,7 @@ TEST_F(S3Options, WritesNameTheirKey) {
             reader_.config.options["sse_kms_key"]);
 }
 
-// Run by the test below, with a proxy that takes every name.
+// Run by the test below, with a proxy for every name.
 TEST_F(S3Options, ChildThatReadsFromAVirtualHost) {
   const char* key = std::getenv("LEAT_TEST_VIRTUAL");
   if (key == nullptr) return;

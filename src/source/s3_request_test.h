@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// S3Request: what a client sent to BadStore, taken apart as strictly as the standards allow
-// (RFC 9110, 9112; the API reference of S3), and what is wrong with it.
+// S3Request: a client's request to BadStore, parsed as strictly as the standards allow (RFC 9110,
+// 9112; the API reference of S3), and its violations.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace leat::testing {
 
 struct S3Request {
-  // `head` with its empty line; of the host `authority`.
+  // `head` with its empty line; `authority` is the host.
   static S3Request parse(std::string_view head, const std::string& authority, bool is_signed);
 
   bool is_listing() const { return method == "GET" && key.empty(); }
@@ -30,13 +30,13 @@ struct S3Request {
     auto found = query.find(name);
     return found == query.end() ? "" : found->second;
   }
-  // The same for each request that asks the same.
+  // Equal for identical requests.
   std::string identity() const { return fmt::format("{} {} {}", method, target, header("range")); }
 
   std::string method, target, bucket, key;
   std::map<std::string, std::string> query, headers;
   uint64_t first = 0, last = 0;  // of a read's range
-  std::string complaint;         // the first thing that is wrong; empty if nothing is
+  std::string complaint;         // the first violation; empty if there is none
 
  private:
   void complain(std::string text) {

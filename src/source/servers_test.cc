@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The servers that the sources are tested against come up, and give back what was put into them:
-// asked by programs that know nothing of Leat.
+// Tests that the servers of the source tests start and return the stored objects, with programs
+// independent of Leat.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@
 namespace leat::testing {
 namespace {
 
-// A name and bytes that a careless server or client would change.
+// A name and bytes that a faulty server or client would change.
 constexpr char kKey[] = "a dir/b+c%20d";
 const std::string kContent("\0\r\n<&> \xff", 9);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SftpServer: a real SFTP server (OpenSSH's sshd, with its own keys and configuration, as an
-// ordinary process) over a folder, on loopback for the life of the object. The machine's own sshd
-// is not touched.
+// ordinary process) over a directory, on loopback for the life of the object. It does not affect
+// the machine's own sshd.
 #pragma once
 
 #include <pwd.h>
@@ -23,7 +23,7 @@ class SftpServer {
   static constexpr char kHowToGetIt[] =
       "sshd or ssh-keygen is not installed; run tools/setup test, or name sshd in LEAT_SSHD";
 
-  // Over an empty folder. Null when the server does not come up.
+  // Serves an empty directory. Returns null if the server does not start.
   static std::shared_ptr<SftpServer> start() {
     auto server = std::shared_ptr<SftpServer>(new SftpServer());
     return server->launch() ? server : nullptr;
@@ -44,7 +44,7 @@ class SftpServer {
     put_file(folder(), key, content);
   }
 
-  // The options with which OpenSSH's own clients reach it.
+  // The options for OpenSSH's own clients.
   Command client_options() const {
     return {"-F", "none",
             "-i", key_file(),
@@ -55,9 +55,9 @@ class SftpServer {
   }
 
  private:
-  // sshd of root wants a system user and a system folder of Debian's package; anybody else's serves
-  // just himself and wants neither. So root's is started as `daemon`, which every Debian has; sshd
-  // takes `nobody` for locked where systemd answers for it.
+  // An sshd of root needs a system user and a system directory of Debian's package. For another
+  // user it serves only that user and needs neither. So root's is started as `daemon`, which every
+  // Debian has; sshd considers `nobody` locked where systemd manages it.
   SftpServer() : is_root_(geteuid() == 0) {
     std::filesystem::create_directories(folder());
     const passwd* user = is_root_ ? getpwnam("daemon") : getpwuid(geteuid());
@@ -76,7 +76,7 @@ class SftpServer {
     std::ofstream(known_hosts_file())
         << "[127.0.0.1]:" << port() << " " << host_key.rdbuf() << std::flush;
     std::ofstream(home / "sshd_config") << config();
-    // A copy, since `daemon` may not look into root's cache; sshd runs itself again by its path.
+    // A copy, since `daemon` may not read root's cache; sshd re-executes itself by its path.
     std::filesystem::copy_file(program, home / "sshd");
     Command command = {home / "sshd", "-D", "-e", "-f", home / "sshd_config"};
     if (is_root_) {

@@ -23,7 +23,7 @@ inline std::string refusal(std::string_view status, std::string_view code,
   return fmt::format("HTTP/1.1 {}\r\nContent-Length: {}\r\n\r\n{}", status, body.size(), body);
 }
 
-// The value of a header, or nothing.
+// Returns the value of a header, or nothing.
 inline std::optional<std::string> header(const std::string& request, const std::string& name) {
   size_t at = request.find("\r\n" + name + ": ");
   if (at == std::string::npos) return std::nullopt;
@@ -78,7 +78,7 @@ inline std::string encoded(std::string_view path) {
   return text;
 }
 
-// Outer spaces away, inner ones once.
+// Trims outer spaces and merges inner ones.
 inline std::string folded(std::string_view value) {
   std::string text;
   for (char c : value) {
@@ -88,7 +88,7 @@ inline std::string folded(std::string_view value) {
   return text;
 }
 
-// Signature Version 4 as a server checks it, from what came over the wire.
+// Signature Version 4 as a server checks it, from the received request.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 inline std::string expected_signature(const std::string& request, const std::string& secret) {
   const std::string authorization = header(request, "authorization").value_or("");

@@ -28,7 +28,7 @@ using ::testing::UnorderedElementsAre;
 using Exchange = LyingServer::Exchange;
 using Figures = std::map<std::string, double>;
 
-constexpr uint64_t kLarge = 100'000;  // does not come along with the head
+constexpr uint64_t kLarge = 100'000;  // does not arrive together with the head
 constexpr char kGet[] = R"(requests_totalmethod="GET")";
 constexpr char kReceived[] = "received_bytes_total";
 constexpr char kConnections[] = "connections_total";
@@ -45,8 +45,8 @@ Figures figures() {
 
 class HttpFigures : public ::testing::Test {
  protected:
-  // Since the last call, without what stayed the same and without connections: clients may open one
-  // while another is about to become free.
+  // Changes since the last call, without connections: clients may open one while another is about
+  // to become free.
   Figures grown() {
     Figures now = figures(), more;
     for (const auto& [name, value] : now) {
@@ -55,7 +55,7 @@ class HttpFigures : public ::testing::Test {
     before_ = std::move(now);
     return more;
   }
-  // A connection is noted by either side when it learns of it.
+  // Either side counts a connection when it learns of it.
   void expect_connections_as_accepted() {
     constexpr auto kPatience = std::chrono::seconds(10);
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -115,7 +115,7 @@ TEST_F(HttpFigures, OfOtherMethods) {
   const std::string page = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
   server_.then_send_and_keep(
       fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", page.size(), page));
-  // Closed, so that what it did not take of the body is not the next request's head.
+  // Closed, so that the rest of the body is not parsed as the next request's head.
   server_.then_send(
       "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"1\"\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(ask(reader_.source().stat(Context::background(), {.key = "key"})));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreAnswer: what S3 answers to a request, before a fault makes something else of it.
+// StoreAnswer: the correct response of S3 to a request, before a fault changes it.
 #pragma once
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ struct StoreAnswer {
     return answer;
   }
 
-  // As RFC 9110 and S3 want it; `page_entries` is the most that a page of a listing has.
+  // As RFC 9110 and S3 require; `page_entries` is the maximum of a listing page.
   static StoreAnswer lawful(const S3Request& request, const StoredObjects& objects,
                             size_t page_entries) {
     if (request.is_listing()) return page(request, objects, page_entries);
@@ -113,7 +113,7 @@ struct StoreAnswer {
       const size_t end = delimiter.empty() ? std::string::npos : key.find(delimiter, prefix.size());
       const std::string name =
           end == std::string::npos ? key : key.substr(0, end + delimiter.size());
-      // A token is where the page before ended, a name that stands for all that is folded into it.
+      // A token is the end of the previous page; a folded name stands for all names below it.
       if (name == folded || (!token.empty() && name == token)) continue;
       if (count == page_entries) {
         more = true;

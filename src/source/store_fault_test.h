@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreFault: one way in which a store, or what lies before it, fails a request.
+// StoreFault: one way in which a store, or a machine before it, fails a request.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,24 +21,24 @@ struct StoreFault {
     kTooMany,          // 429, likewise
     kInternalError,    // 500
     kUnavailable,      // 503, not for throttling
-    kStall,            // says nothing more from some byte on
+    kStall,            // stalls from some byte on
     kDrip,             // a few bytes at a time
     kCut,              // closes from some byte on
-    kReset,            // the same with RST
-    kHangUp,           // closes after an answer that promised to go on
-    kTrailing,         // bytes after the answer
-    kGarbage,          // an answer that is not HTTP
-    kInvalidHeader,    // a head that HTTP does not allow
+    kReset,            // like kCut, with RST
+    kHangUp,           // closes after a response that announced keep-alive
+    kTrailing,         // bytes after the response
+    kGarbage,          // a response that is not HTTP
+    kInvalidHeader,    // an invalid head
     kHugeHead,         // a head of 70 kB
-    kShortLength,      // a head and a body that are shorter than what was asked
-    kLongLength,       // a head that promises more than comes
+    kShortLength,      // head and body shorter than requested
+    kLongLength,       // a head that announces more than is sent
     kWrongRange,       // another range of the object
-    kWrongEtag,        // another version than the demanded one, as if it were it
+    kWrongEtag,        // another version under the demanded etag
     kWholeObject,      // 200 with everything
-    kAnotherAnswer,    // the answer to another request
-    kCorruptListing,   // a 200 that is not a listing, or not all of one
-    kOverwriteBefore,  // the object has just become another one
-    kOverwriteWithin,  // it does so while the old one is being sent
+    kAnotherAnswer,    // the response to another request
+    kCorruptListing,   // a 200 that is no listing, or a part of one
+    kOverwriteBefore,  // the object was just overwritten
+    kOverwriteWithin,  // it is overwritten during the response
     kCount
   };
   static constexpr std::array<const char*, static_cast<size_t>(Kind::kCount)> kNames = {
@@ -50,7 +50,7 @@ struct StoreFault {
       "corrupt list", "overwrite first", "overwrite mid"};
 
   Kind kind = Kind::kNone;
-  uint64_t salt = 0;  // decides the rest: where, which
+  uint64_t salt = 0;  // decides the details: position, variant
   std::chrono::milliseconds time{};
 
   const char* name() const { return kNames.at(static_cast<size_t>(kind)); }
@@ -73,7 +73,7 @@ struct StoreFault {
       case Kind::kCorruptListing:
         return request.is_listing();
       case Kind::kAnotherAnswer:
-        // A later page with nothing of another prefix on it is the end of this one's names, too.
+        // A later page that has only this prefix also ends this prefix's names.
         return request.is_read() || (request.is_listing() && !request.parameter("prefix").empty() &&
                                      request.parameter("continuation-token").empty() &&
                                      request.parameter("start-after").empty());
@@ -82,7 +82,7 @@ struct StoreFault {
     }
   }
 
-  // Where in an answer it happens: before it, in its head or in its body.
+  // Position in a response: before it, in its head or in its body.
   size_t position(size_t head, size_t body) const {
     const uint64_t within = salt / 3;
     if (salt % 3 == 0) return 0;

@@ -25,7 +25,7 @@
 
 namespace leat::testing {
 
-// Byte `at` of every object of these tests: no two places of a piece are alike.
+// Byte `at` of every object of these tests: no two positions of a piece are alike.
 inline char byte_at(uint64_t at) {
   return static_cast<char>('!' + (at * 31 + at / 89 * 7 + at / 8192) % 89);
 }
@@ -36,19 +36,19 @@ inline std::string content(uint64_t offset, uint64_t size) {
   return text;
 }
 
-// The head of a lawful answer to a read of `size` bytes at `offset`, without its end.
+// The head of a correct response to a read of `size` bytes at `offset`, without its end.
 inline std::string partial_head(uint64_t offset, uint64_t size) {
   return fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{}/{}\r\n", offset,
                      offset + size - 1, uint64_t{1} << 40);
 }
 
-// A lawful answer, after which the connection can go on.
+// A correct response that keeps the connection.
 inline std::string lawful(uint64_t offset, uint64_t size) {
   return fmt::format("{}Content-Length: {}\r\n\r\n{}", partial_head(offset, size), size,
                      content(offset, size));
 }
 
-// The range that a request asks for.
+// The range of a request.
 inline std::pair<uint64_t, uint64_t> range_of(const std::string& request) {
   unsigned long long first = 0;
   unsigned long long last = 0;
@@ -58,7 +58,7 @@ inline std::pair<uint64_t, uint64_t> range_of(const std::string& request) {
   return {first, last - first + 1};
 }
 
-// Answers whatever is asked and keeps the connection.
+// Answers every request and keeps the connection.
 inline void serve(const LyingServer::Exchange& exchange) {
   auto [offset, size] = range_of(exchange.request);
   exchange.send(lawful(offset, size));
@@ -71,7 +71,7 @@ class StoreReader {
     terms.report = &report;
   }
 
-  // Reads with what config and terms say now; the source is opened with the first read.
+  // Reads with the present config and terms; the first read opens the source.
   Result<std::string> read(uint64_t offset, uint64_t size, std::string key = "key",
                            Version version = {}) {
     std::string into(size, '?');
@@ -84,7 +84,7 @@ class StoreReader {
     return into;
   }
 
-  // Whether a read brings what it should.
+  // Whether a read returns the right bytes.
   ::testing::AssertionResult reads(uint64_t offset, uint64_t size) {
     Result<std::string> got = read(offset, size);
     if (!got) return ::testing::AssertionFailure() << got.error().to_string();
@@ -94,7 +94,7 @@ class StoreReader {
     return ::testing::AssertionFailure() << "wrong bytes at " << wrong - got->begin();
   }
 
-  // The failure of a read that must not succeed.
+  // Returns the failure of a read that must not succeed.
   Status failure(uint64_t offset, uint64_t size) {
     Result<std::string> got = read(offset, size);
     EXPECT_FALSE(got) << "read " << *got;
@@ -108,7 +108,7 @@ class StoreReader {
       SteadyOptions options;
       options.attempts_max = attempts;
       options.delay_min = std::chrono::milliseconds(1);
-      // The terms alone say how long an attempt may be silent.
+      // Only the terms bound an attempt's silence.
       options.silence_min = options.list_silence_min = options.silence_max = std::chrono::hours(1);
       source_ = SteadySource::make(source_, std::move(options));
     }
@@ -118,8 +118,8 @@ class StoreReader {
 
   OpendalConfig config;
   unsigned attempts = 1;
-  bool finds_forms = false;  // of versions, as a mount does
-  uint64_t object_size = 0;  // of the object, as the reader knows it; 0: it does not
+  bool finds_forms = false;  // find version forms, as a mount does
+  uint64_t object_size = 0;  // as the reader knows it; 0: unknown
   AttemptTerms terms;
   AttemptReport report;
   Executor executor;
@@ -133,8 +133,8 @@ struct ChildResult {
   std::string output;
 };
 
-// Runs this program's tests that match `filter` with `environment` on top of ours: "NAME=value", or
-// "NAME" for a variable that is not there.
+// Runs this program's tests that match `filter` with `environment` in addition: "NAME=value", or
+// "NAME" to unset a variable.
 inline ChildResult run_again(const std::string& filter, std::vector<std::string> environment) {
   int ends[2];
   LEAT_CHECK(pipe2(ends, O_CLOEXEC) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoredObjects: the objects of BadStore in memory, with all versions that there ever were, so that
-// a test can say of what it was given whether that was there. Thread-safe.
+// StoredObjects: the objects of BadStore in memory with all their versions, so that a test can
+// check whether received bytes ever existed. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace leat::testing {
 
-// Bytes that repeat nowhere within them, nor in those of another `seed`.
+// Returns bytes that repeat neither within the object nor in objects of another `seed`.
 inline std::string bytes_of(uint64_t seed, size_t size) {
   std::string text(size, '\0');
   for (size_t at = 0; at < size; at += 8) {
@@ -45,7 +45,7 @@ class StoredObjects {
     versions_[key].push_back({std::make_shared<const std::string>(std::move(content)), etag});
   }
 
-  // How many versions there were until now; the last one is the current.
+  // Number of versions so far; the last one is current.
   size_t versions(const std::string& key) const {
     std::lock_guard lock(mutex_);
     auto found = versions_.find(key);
@@ -56,7 +56,7 @@ class StoredObjects {
     std::lock_guard lock(mutex_);
     return versions_.at(key).at(number);
   }
-  // All with their current version.
+  // All objects with their current version.
   std::map<std::string, StoredVersion> current() const {
     std::lock_guard lock(mutex_);
     std::map<std::string, StoredVersion> all;

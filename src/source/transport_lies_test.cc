@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that lie about what they are, or can be read in two ways: each is an error.
+// Tests false or ambiguous responses: each is an error.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -131,7 +131,7 @@ class LieTest : public ::testing::TestWithParam<Lie> {
   LieTest() {
     server_.then([](const Exchange& exchange) {
       exchange.send(GetParam().answer);
-      // Not a reset, by which bytes on their way would be lost.
+      // Not a reset, which would drop bytes in flight.
       shutdown(exchange.fd, SHUT_WR);
       exchange.stall();
     });

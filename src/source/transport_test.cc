@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim's way of GETs on a wire in clear: connections that are reused or die, refusals, silence,
-// faults at random places, and callers that give up.
+// Tests the shim's GETs on plain connections: reused and dead connections, errors, silence, faults
+// at random positions, and callers that give up.
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -28,11 +28,11 @@ using testing::StoreReader;
 using Exchange = LyingServer::Exchange;
 
 constexpr uint64_t kSize = 16;
-constexpr uint64_t kLarge = 100'000;  // does not come along with the head
+constexpr uint64_t kLarge = 100'000;  // does not arrive together with the head
 
 class TransportTest : public ::testing::Test {
  protected:
-  // Two reads of kLarge at different places; the second one must be right whatever went before.
+  // Two reads of kLarge at different offsets; the second must be right whatever happened before.
   void expect_second_read() { EXPECT_TRUE(reader_.reads(777, kLarge)); }
 
   LyingServer server_;
@@ -79,7 +79,7 @@ TEST_F(ConnectionTest, IsNotReusedWhenTheServerSaysSo) {
 }
 
 TEST_F(ConnectionTest, ClosedWhileIdleCostsNoAttempt) {
-  server_.then_send(lawful(0, kLarge));  // and closes, which the head did not say
+  server_.then_send(lawful(0, kLarge));  // and closes, against the announced keep-alive
   server_.then_send_and_keep(lawful(777, kLarge));
   EXPECT_TRUE(reader_.reads(0, kLarge));
   server_.await_closed(1);
@@ -91,7 +91,7 @@ TEST_F(ConnectionTest, ResetWhileIdleCostsNoAttempt) {
   server_.then([](const Exchange& exchange) {
     exchange.send(lawful(0, kLarge));
     exchange.keep();
-    // The client has the whole answer before the connection is torn down.
+    // The client has the whole response before the connection is closed.
     pollfd unsent{.fd = exchange.fd, .events = 0, .revents = 0};
     (void)poll(&unsent, 1, 0);
   });
@@ -113,7 +113,7 @@ TEST_F(ConnectionTest, ClosedInsteadOfAnAnswerIsAskedAgainOnAFreshOne) {
   EXPECT_EQ(server_.connections(), 2u);
 }
 
-// As behind a device on the way that has forgotten all of them.
+// As if a device on the path had dropped all of them.
 TEST_F(ConnectionTest, WhereOneIsDeadTheOtherIdleOnesAreNotTried) {
   std::atomic<int> served = 0;
   server_.then([&](const Exchange& exchange) {
@@ -134,7 +134,7 @@ TEST_F(ConnectionTest, WhereOneIsDeadTheOtherIdleOnesAreNotTried) {
   ASSERT_EQ(server_.connections(), 2u);
   reader_.terms.first_byte_max = 50ms;
   EXPECT_EQ(reader_.failure(7, kSize).code(), StatusCode::kUnavailable);
-  reader_.terms.first_byte_max = 1h;  // only the dead one is ended by time
+  reader_.terms.first_byte_max = 1h;  // only the dead one times out
   EXPECT_TRUE(reader_.reads(7, kSize));
   EXPECT_EQ(server_.connections(), 3u);
 }
@@ -170,7 +170,7 @@ TEST_F(ConnectionTest, CutInTheBodyWhenReused) {
   EXPECT_EQ(server_.requests().size(), 3u);
 }
 
-// A second answer that nobody asked for, which would be right by its head.
+// An unsolicited second response with a matching head.
 TEST_F(ConnectionTest, StrayBytesAreNotTheNextAnswer) {
   std::string stray = partial_head(777, kLarge) + "Content-Length: 100000\r\n\r\n";
   stray.append(kLarge, 'X');
@@ -245,7 +245,7 @@ TEST_F(TransportTest, ADribbleIsNoSilence) {
 
 TEST_F(TransportTest, TheReportSaysWhenTheAnswerBegan) {
   server_.then([](const Exchange& exchange) {
-    std::this_thread::sleep_for(30ms);  // what is measured
+    std::this_thread::sleep_for(30ms);  // the measured time
     exchange.send(lawful(0, kSize));
   });
   auto start = Clock::now();
@@ -267,7 +267,7 @@ TEST_F(TransportTest, ARedirectIsFollowed) {
 }
 
 TEST_F(TransportTest, ANameWithAnAddressThatRefuses) {
-  // Where localhost is also ::1, nobody listens there.
+  // If localhost is also ::1, nothing listens there.
   server_.then_send(lawful(0, kSize));
   StoreReader reader(server_.endpoint("localhost"));
   EXPECT_TRUE(reader.reads(0, kSize));
@@ -361,7 +361,7 @@ TEST_F(TransportTest, ARefusalThatDribblesForEverEnds) {
 TEST_F(TransportTest, SilenceBeforeTheHead) {
   server_.then_send_and_keep(lawful(0, kSize));
   server_.then([](const Exchange& exchange) { exchange.stall(); });
-  // The connection stands, so that it is not the making of one that takes too long.
+  // The connection is established, so its set-up is not the slow part.
   EXPECT_TRUE(reader_.reads(0, kSize));
   reader_.terms.first_byte_max = 50ms;
   Status status = reader_.failure(0, kSize);
@@ -398,7 +398,7 @@ TEST_F(TransportTest, SilenceInTheBodyAndInItsFraming) {
   }
 }
 
-// Its queue is full: whoever connects now waits for ever.
+// Its queue is full: new connections wait for ever.
 class FullListener {
  public:
   FullListener() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -414,7 +414,7 @@ class FullListener {
     LEAT_CHECK(connect(filler_.fd(), any, size) == 0);
   }
   std::string endpoint() const { return fmt::format("http://127.0.0.1:{}", port_); }
-  // Until somebody has asked for a connection.
+  // Waits for a connection attempt.
   void await_connecting() const {
     const std::string mark = fmt::format(" 0100007F:{:04X} 02 ", port_);
     while (true) {
@@ -449,8 +449,8 @@ TEST_F(ConnectionTest, ToANameThatIsNobodys) {
 
 // --- callers that give up ---
 
-// The memory is gone as soon as the task has ended: the sanitizer catches whatever writes later.
-// Nothing but its context ends it.
+// The memory is freed as soon as the task has ended: the sanitizer catches later writes. Only its
+// context ends the task.
 Task<Result<>> read_and_free(Source& source, Context context) {
   auto into = std::make_unique<std::byte[]>(kLarge);
   auto room = std::span(into.get(), kLarge);
@@ -511,7 +511,7 @@ TEST_F(CancelTest, WhileTheBodyPours) {
 
 // --- many at once, with faults at random places ---
 
-// An answer of some lawful form, cut or spoilt at random, on a connection that may go on.
+// A valid response, cut or corrupted at random, on a connection that may be kept.
 void serve_badly(const Exchange& exchange, uint64_t dice) {
   std::mt19937_64 random(dice);
   auto [offset, size] = testing::range_of(exchange.request);
@@ -543,7 +543,7 @@ void serve_badly(const Exchange& exchange, uint64_t dice) {
     case 2:
       return;
     case 3:
-      exchange.send(answer + answer);  // of which the second is nobody's
+      exchange.send(answer + answer);  // the second one is unsolicited
       break;
     default:
       for (size_t at = 0; at < answer.size();) {
@@ -602,7 +602,7 @@ class PiecesTest : public ::testing::Test {
  protected:
   struct Done {
     std::promise<std::pair<leat_code, std::string>> promise;
-    // A race detector does not see how the shim hands us over to its thread.
+    // A race detector does not see the synchronisation of the shim's threads.
     std::atomic<bool> published = false;
     std::atomic<size_t> told = 0;
     static void arrived(void* user, size_t bytes) {
@@ -632,7 +632,7 @@ class PiecesTest : public ::testing::Test {
   }
   ~PiecesTest() override { leat_store_close(store_); }
 
-  // Reads from byte 0 into pieces of these sizes, each an allocation of its own.
+  // Reads from byte 0 into pieces of these sizes, each allocated separately.
   leat_code read(const std::vector<size_t>& sizes) {
     pieces_.clear();
     std::vector<leat_memory> into;
@@ -660,7 +660,7 @@ class PiecesTest : public ::testing::Test {
   std::vector<std::unique_ptr<char[]>> pieces_;
   std::string text_;
   std::string message_;
-  size_t told_ = 0;  // had arrived, while the rest was on its way
+  size_t told_ = 0;  // arrived while the rest was in flight
 };
 
 // The stock client buffers the bytes itself, and reports none before it has all.

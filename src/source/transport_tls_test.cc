@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim's way of GETs over TLS and through proxies, and the stock client in its place.
+// Tests the shim's GETs over TLS and through proxies, and the stock client instead of them.
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -300,8 +300,7 @@ TEST_F(HandshakeTest, ThatIsCutOff) {
 
 // --- what is read from the environment once ---
 
-// Run again by the tests below with another environment; by itself it reads from a server of its
-// own.
+// Run again by the tests below with another environment; on its own it reads from its own server.
 TEST(EnvironmentTest, ReadsFromTheStoreThatItIsTold) {
   LyingServer server;
   server.then_send(lawful(0, kLarge));
@@ -325,7 +324,7 @@ ChildResult read_with(const std::string& endpoint, std::vector<std::string> envi
   return run_again("EnvironmentTest.ReadsFromTheStoreThatItIsTold", environment);
 }
 
-// Carries bytes between the client and a port of this host until one of them ends.
+// Forwards bytes between the client and a port of this host until one of them ends.
 void carry(const Exchange& exchange, uint16_t port) {
   File origin(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -429,7 +428,7 @@ TEST(ProxyTest, ThatIsNotThereIsNamed) {
                     HasSubstr("refused"), HasSubstr("check that proxy"), HasSubstr("no_proxy")));
 }
 
-// A HEAD, which is the stock client's, of the store that the test above this one names.
+// A HEAD by the stock client, of the store that the test above names.
 TEST(EnvironmentTest, FindsAnObjectOfTheStoreThatItIsTold) {
   const char* endpoint = getenv("LEAT_TEST_ENDPOINT");
   if (endpoint == nullptr) return;
@@ -469,7 +468,7 @@ TEST(ProxyTest, CarriesOtherRequestsWithItsPassword) {
                     HasSubstr("roxy-authorization: Basic dXNlcjpwYXNz\r\n")));
 }
 
-// By both clients, a store at 127.0.0.1 behind a proxy that is not there.
+// By both clients: a store at 127.0.0.1 behind a proxy that does not exist.
 void expect_passed_by(const std::string& no_proxy, bool is_passed_by) {
   LyingServer server;
   server.then([](const Exchange& exchange) {

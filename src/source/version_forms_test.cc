@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores that write one version of an object in several forms, and listings with an object that has
-// no time: they are read like any other.
+// Tests stores that write one version of an object in several forms, and listings with an object
+// without a time: they are read like any other.
 #include "source/version_forms.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ using testing::StoreReader;
 constexpr char kKey[] = "d/key";
 constexpr uint64_t kSize = 16;
 
-// The ETag of a version, as one kind of answer has it; empty: without one.
+// The ETag of a version in one kind of response; empty: none.
 using Form = std::string (*)(const std::string& etag);
 
 std::string as_it_is(const std::string& etag) {
@@ -118,7 +118,7 @@ class VersionFormsTest : public ::testing::TestWithParam<Forms> {
     store_.objects().put(kKey, testing::content(0, kSize));
   }
 
-  // As a mount sees it.
+  // The source as a mount opens it.
   SourceObject listed() {
     auto page = reader_.executor.wait(
         reader_.source().list(Context::background(), {.prefix = "d/", .token = ""}));
@@ -174,7 +174,7 @@ TEST_P(VersionFormsTest, FormIsFoundOnce) {
   ASSERT_TRUE(read(version));
   const size_t before = store_.requests();
   ASSERT_TRUE(read(version));
-  // One demand, or a stat before and after.
+  // One conditional read, or a stat before and after.
   EXPECT_LE(store_.requests() - before, 3u);
 }
 

@@ -16,19 +16,19 @@ class VersityGateway {
   static constexpr char kAccessKey[] = "leat-test";
   static constexpr char kSecretKey[] = "leat-test-secret";
 
-  // Empty when there is none; the test must then fail, since nothing else proves signatures.
+  // Empty if it is not installed; the test must then fail, since nothing else verifies signatures.
   static std::string binary() { return find_program("LEAT_VERSITYGW", "bin/versitygw"); }
   static constexpr char kHowToGetIt[] =
       "versitygw is not installed; run tools/setup, or name the binary in LEAT_VERSITYGW";
 
-  // With one empty bucket, "bucket". Null when the server does not come up.
+  // Has one empty bucket, "bucket". Returns null if the server does not start.
   static std::shared_ptr<VersityGateway> start() {
     auto gateway = std::shared_ptr<VersityGateway>(new VersityGateway());
     return gateway->launch(binary()) ? gateway : nullptr;
   }
 
   std::string endpoint() const { return process_.endpoint(); }
-  // Where the objects of "bucket" lie as files.
+  // The directory with the objects of "bucket" as files.
   std::filesystem::path bucket_folder() const { return process_.folder() / "data" / "bucket"; }
 
  private:

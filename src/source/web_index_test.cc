@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories as web servers show them, and servers without ranges.
+// Tests directories as web servers show them, and servers without ranges.
 #include <gmock/gmock.h>
 
 #include <mutex>
@@ -128,7 +128,7 @@ TEST_F(WebIndex, AnS3ListingSaysHowToMountIt) {
                                                HasSubstr("s3://"), HasSubstr("anonymous=true")));
 }
 
-// In the shape of Apache httpd 2.4 with IndexOptions FancyIndexing HTMLTable.
+// In the form of Apache httpd 2.4 with IndexOptions FancyIndexing HTMLTable.
 TEST_F(WebIndex, OfApache) {
   EXPECT_THAT(
       names(
@@ -193,7 +193,7 @@ TEST(NginxIndex, OfAnEmptyDirectoryIsEmpty) {
   EXPECT_THAT(page->objects, IsEmpty());
 }
 
-// A server that sends whole objects, whatever range is asked for.
+// A server that sends whole objects for any requested range.
 class WithoutRanges : public ::testing::Test {
  protected:
   explicit WithoutRanges(std::string scheme = "http") {
@@ -222,7 +222,7 @@ TEST_F(WithoutRanges, AnyRangeIsRead) {
 
 TEST_F(WithoutRanges, ARangePastTheEndIsOutOfRange) {
   EXPECT_EQ(reader_.failure(kSize - 1, 2).code(), StatusCode::kOutOfRange);
-  reader_.object_size = kSize + 1;  // some machine in between has answered
+  reader_.object_size = kSize + 1;  // a machine in between has answered
   EXPECT_EQ(reader_.failure(0, kSize + 1).code(), StatusCode::kUnavailable);
 }
 
@@ -238,7 +238,7 @@ TEST_F(WithoutRanges, ABodyThatIsCutIsNoSuccess) {
     exchange.send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" +
                   testing::content(0, 50'000));
   });
-  EXPECT_TRUE(reader_.reads(0, 10));  // by the script before
+  EXPECT_TRUE(reader_.reads(0, 10));  // by the previous script
   EXPECT_EQ(reader_.failure(100'000, 10).code(), StatusCode::kUnavailable);
   EXPECT_EQ(reader_.failure(40'000, 20'000).code(), StatusCode::kUnavailable);
 }

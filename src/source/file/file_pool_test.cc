@@ -51,7 +51,7 @@ TEST_F(FilePoolTest, ACallThatHangsIsLeftBehindByItsContext) {
   auto cancelled = hang(Context::background().with_cancel(stop.get_token()));
   ASSERT_FALSE(cancelled);
   EXPECT_EQ(cancelled.error().code(), StatusCode::kCancelled);
-  executor_.reset();  // does not wait for what hangs
+  executor_.reset();  // does not wait for hanging calls
 }
 
 TEST_F(FilePoolTest, WhenAllThreadsHangCallersGiveUpTooAndGoOnAfterwards) {

@@ -149,7 +149,7 @@ TEST_F(FileSourceTest, ARewriteOfTheSameSizeAndTimeIsAnotherVersion) {
   auto dated = stat("file");
   EXPECT_NE(before->version, dated->version);
   fs::remove(folder_ / "file");
-  write("other", "x");  // takes the inode that became free
+  write("other", "x");  // reuses the freed inode
   write("file", "5678");
   ASSERT_EQ(utimensat(AT_FDCWD, (folder_ / "file").c_str(), times, 0), 0);
   auto again = stat("file");

@@ -25,7 +25,8 @@ TEST(FileSystemType, IsAskedOfThePathAndNotBelievedOfADeviceThatWasSomethingElse
   const std::string folder = std::filesystem::temp_directory_path();
   ASSERT_EQ(stat(folder.c_str(), &info), 0);
   EXPECT_TRUE(is_on_local_disk(folder, info.st_dev));
-  // /proc is on no list, so it counts as what may hang, and so does its device for a while.
+  // /proc is not listed, so it counts as a file system that may hang; its device is cached for a
+  // while.
   ASSERT_EQ(stat("/proc/self/status", &info), 0);
   EXPECT_FALSE(is_on_local_disk("/proc/self/status", info.st_dev));
   EXPECT_FALSE(is_on_local_disk(folder, info.st_dev));

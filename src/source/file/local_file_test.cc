@@ -35,7 +35,7 @@ class LocalFileTest : public ::testing::Test {
     EXPECT_TRUE(opened.has_value() && opened->local);
     return std::make_shared<LocalFile>(*std::move(opened));
   }
-  // As far as the kernel does it: it keeps pages that are not written yet.
+  // Best effort of the kernel: it keeps dirty pages.
   void drop_from_memory(const SourceFile& file) {
     EXPECT_EQ(fsync(file.fd()), 0);
     EXPECT_EQ(posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED), 0);

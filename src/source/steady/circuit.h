@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circuit: a circuit breaker. It detects that a store fails every request, and then admits one
-// probe at a time instead of all requests. Thread-safe. Must outlive its passes.
+// Circuit: a circuit breaker. It detects that a store fails every request, and then admits a
+// probe from time to time instead of all requests. Thread-safe. Must outlive its passes.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 class FirstByteHistoryTest : public ::testing::Test {
  protected:
-  // Time passes so that nothing is answered from before.
+  // Advances the time so that no cached result is returned.
   Clock::duration bound() {
     now_ += 200ms;
     return history_.bound(now_);

@@ -35,7 +35,7 @@ TEST_F(LatencyWindowTest, WidensByOneASecondWhenTheyAreNot) {
   seconds(5, 50ms);
   seconds(20, 500ms);
   unsigned shrunk = window_.size(now_);
-  seconds(10, 50ms);  // of which some go by until the smoothed value is down
+  seconds(10, 50ms);  // the smoothed value needs some of them to fall
   EXPECT_GE(window_.size(now_), shrunk);
   shrunk = window_.size(now_);
   seconds(10, 50ms);

@@ -45,7 +45,7 @@ class PaceTest : public ::testing::Test {
     return order;
   }
   size_t count() const { return came_.size(); }
-  // Lets the rest have their turns.
+  // Serves the remaining callers.
   void expect_empty() {
     clock_->run();
     EXPECT_EQ(pace_->in_flight(), 0u);
@@ -110,7 +110,7 @@ TEST_F(PaceTest, ByteCeilingHoldsFromTheFirstMoment) {
   EXPECT_LE(sent_bytes_, 1'010'000u);
   clock_->run(clock_->start() + 10s);
   EXPECT_NEAR(static_cast<double>(sent_bytes_), 100e6, 2e6);
-  // No stretch of a second gets more than 1.1 seconds' worth.
+  // No period of a second gets more than 1.1 seconds' worth.
   for (size_t from = 0; from < came_.size(); ++from) {
     uint64_t bytes = 0;
     for (size_t to = from; to < came_.size() && came_[to].second < came_[from].second + 1s; ++to) {
@@ -175,7 +175,7 @@ TEST_F(PaceTest, WhoeverGivesUpLeavesNoSlotTaken) {
   ASSERT_EQ(count(), 2u);
   stops[2].request_stop();  // the first of the queue
   stops[9].request_stop();  // the last
-  stops[0].request_stop();  // has its slot already
+  stops[0].request_stop();  // already has its slot
   clock_->run_for(0ms);
   EXPECT_EQ(count(), 4u) << "at once";
   clock_->run();

@@ -59,7 +59,7 @@ class ScriptedSource : public Source {
     co_return ListPage{};
   }
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
-    // As a store that breaks off would leave it.
+    // The state after a store that breaks off.
     std::ranges::fill(into.first(into.size() / 2), std::byte{'?'});
     Result<> done = co_await answered(context, request.terms, request.key, into.size());
     if (done) std::ranges::fill(into, std::byte{'x'});

@@ -195,7 +195,7 @@ TEST_F(SteadySourceTest, AnOpenCircuitFailsAtOnceWithWhatFailedLast) {
   EXPECT_EQ(steady_->window(), options_.pace.window_max);
 }
 
-// Stalls until its terms' limit, `silent` times.
+// Stalls until the terms' limit, `silent` times.
 struct Staller {
   std::shared_ptr<VirtualClock> clock;
   uint64_t silent;
@@ -252,7 +252,7 @@ TEST_F(SteadySourceTest, BoundsFollowTheStoresFirstBytes) {
   EXPECT_GE(bounds[1], 2800);
   EXPECT_LE(bounds[1], 3400);
 
-  // A stricter caller is respected, and gets the last attempt's report.
+  // A stricter limit of the caller applies; the caller gets the last attempt's report.
   AttemptReport report;
   StatRequest request{.key = "k", .terms = {}};
   request.terms.first_byte_max = 2s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource before models of stores that throttle, stall, fail, slow down and queue, with 64
-// callers and minutes of virtual time. Each test prints what it measured.
+// Tests SteadySource with models of stores that throttle, stall, fail, slow down and queue, with 64
+// callers and minutes of virtual time. Each test prints its measurements.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,10 +28,10 @@ struct Store {
   std::shared_ptr<VirtualClock> clock;
   Clock::duration latency = 20ms;
   double requests_per_second = 0;  // more are throttled; zero: no limit
-  double burst = 20;               // at most so many at once
+  double burst = 20;               // maximum burst
   unsigned stalls_one_in = 0;
-  double failing = 0;     // this share of the requests
-  unsigned parallel = 0;  // more than these wait for each other
+  double failing = 0;     // share of failing requests
+  unsigned parallel = 0;  // concurrent requests; further ones queue
   std::mt19937 random{11};
 
   double tokens = 0;
@@ -97,7 +97,7 @@ class SteadyStoreTest : public ::testing::Test {
     int caller;
     Result<> result;
   };
-  // Asks one after the other until `end`, `think` between two.
+  // Sends sequential requests until `end`, with a pause of `think`.
   static Task<> caller(SteadyStoreTest* test, int number, uint64_t bytes, Clock::duration think,
                        Clock::time_point end) {
     std::vector<std::byte> buffer(bytes);
@@ -110,7 +110,7 @@ class SteadyStoreTest : public ::testing::Test {
       (void)co_await test->clock_->pause({}, think);
     }
   }
-  // Runs so many callers for so long, to the end of their last request.
+  // Runs that many callers for that time, to the end of their last request.
   void callers(int count, Clock::duration duration, Clock::duration think = 0ms,
                uint64_t bytes = 1) {
     Clock::time_point end = clock_->now() + duration;

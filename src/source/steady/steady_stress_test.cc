@@ -35,7 +35,7 @@ unsigned test_seed() {
 
 class Stress {
  public:
-  // `unit`: what a request takes at the store, about.
+  // `unit`: approximate duration of a request at the store.
   Stress(std::shared_ptr<WaitClock> clock, Clock::duration unit, unsigned seed)
       : clock_(std::move(clock)), unit_(unit), random_(seed) {
     SteadyOptions options;
@@ -55,7 +55,7 @@ class Stress {
     steady_ = SteadySource::make(inner_, options);
   }
 
-  // One caller and its requests one after the other.
+  // One caller with sequential requests.
   static Task<> caller(Stress* stress, int requests) {
     for (int i = 0; i < requests; ++i) {
       (void)co_await stress->pause({}, stress->pick(10));
@@ -152,11 +152,11 @@ class Stress {
     }
     auto over = co_await stress->pause(asked.context, 1 + stress->pick(3));
     if (!over) co_return Error(over.error());
-    // Rare spells, since each cuts the rate, which takes seconds of a real clock to grow again.
+    // Rare periods, since each cuts the rate, which takes seconds of a real clock to grow again.
     const bool throttles = asked.number % 1000 < 20 && !stress->healed_;
     asked.report(stress->unit_, (throttles && die < 50 ? 3 : 0) * stress->unit_);
     if (throttles) co_return testing::scripted_failure(StatusCode::kThrottled);
-    // Spells in which everything fails.
+    // Periods of complete failure.
     bool down = asked.number % 300 >= 270 && !stress->healed_;
     if (die < 18 || down) co_return testing::scripted_failure(StatusCode::kUnavailable);
     if (die < 23) co_return testing::scripted_failure(StatusCode::kNotFound);

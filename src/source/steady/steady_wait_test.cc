@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SteadySource with an io_timeout: requests without a deadline wait for a store that does not
-// answer. In virtual time.
+// Tests SteadySource with an io_timeout, in virtual time: requests without a deadline wait for a
+// store that does not answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 using testing::ScriptedSource;
 using testing::VirtualClock;
 
-// A store that answers with `code` until `until`, and well after `latency` then.
+// A store that returns `code` until `until`, and then succeeds after `latency`.
 struct Outage {
   std::shared_ptr<VirtualClock> clock;
   StatusCode code = StatusCode::kUnavailable;
   Clock::time_point until = Clock::time_point::max();
   Clock::duration refuses_after = 2ms;
   Clock::duration latency = 20ms;
-  double failing = 0;  // afterwards, this share of the requests
+  double failing = 0;  // afterwards, share of failing requests
   bool hangs = false;  // it does not answer before `until`
   std::mt19937 random{5};
 
@@ -78,7 +78,7 @@ class SteadyWaitTest : public ::testing::Test {
     double at, took;
     Result<> result;
   };
-  // Reads one after the other until `end`.
+  // Sends sequential reads until `end`.
   static Task<> reader(SteadyWaitTest* test, Clock::time_point end, Context context = {}) {
     while (test->clock_->now() < end) {
       const double began = test->clock_->seconds();
@@ -99,7 +99,7 @@ class SteadyWaitTest : public ::testing::Test {
     return static_cast<size_t>(std::ranges::count_if(
         ended_, [](const Ended& ended) { return !ended.result.has_value(); }));
   }
-  // The first answer after `time`.
+  // The first response after `time`.
   double first_after(double time) const {
     double first = 1e9;
     for (const Ended& ended : ended_) {
@@ -150,7 +150,7 @@ TEST_F(SteadyWaitTest, AnOpenCircuitMakesRequestsWait) {
   clock_->spawn(reader(this, clock_->now() + 1s));
   clock_->run_for(19s);
   const uint64_t before = inner_->requests();
-  clock_->spawn(reader(this, clock_->now() + 100ms));  // comes while it is open
+  clock_->spawn(reader(this, clock_->now() + 100ms));  // arrives while the circuit is open
   clock_->run_for(100ms);
   EXPECT_EQ(inner_->requests(), before);
   EXPECT_TRUE(ended_.empty());
@@ -178,7 +178,7 @@ TEST_F(SteadyWaitTest, AReadFailsWhenIoTimeoutHasPassed) {
   EXPECT_THAT(done.error().message(), HasSubstr("io_timeout=1m has passed"));
 }
 
-// A bound of the store's silence that is longer than io_timeout does not lengthen it.
+// A silence limit longer than io_timeout does not extend it.
 TEST_F(SteadyWaitTest, AHangingStoreIsGivenUpAfterIoTimeout) {
   options_.io_timeout = 2s;
   store_.hangs = true;
@@ -239,7 +239,8 @@ TEST_F(SteadyWaitTest, ACallerThatGivesUpReturnsAtOnce) {
   clock_->run();
 }
 
-// After 6 s of refusals a store that takes longer for an answer than for a refusal is not "dead".
+// A store that needs longer for a success than for an error response is not "dead" after 6 s of
+// errors.
 TEST_F(SteadyWaitTest, AStoreThatComesBackSlowlyIsFoundAtTheFirstProbe) {
   store_.latency = 1500ms;
   for (Clock::duration before : {0s, 30s}) {

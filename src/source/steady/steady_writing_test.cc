@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes behind SteadySource: which are tried again, and what is said of those that are not. And
-// how ObjectStream cuts what it is given.
+// Tests changes through SteadySource: which are retried, the message of the others, and how
+// ObjectStream cuts its parts.
 #include "source/object_stream.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST_F(SteadyWritingTest, AStoreThatIsOnlyReadSaysSo) {
 
 constexpr uint64_t kMiB = 1024 * 1024;
 
-// Parts, and the bytes that they hold together.
+// Number of parts, and their total bytes.
 std::pair<uint64_t, uint64_t> parts_for(const SourceCapabilities& store, uint64_t announced,
                                         uint64_t bytes) {
   uint64_t begun = 0, number = 0;
@@ -128,9 +128,9 @@ TEST(ObjectStreamTest, PartsAreEqualWhereTheSizeWasSaid) {
 TEST(ObjectStreamTest, PartsGrowWhereNothingWasSaid) {
   const SourceCapabilities s3{.part_bytes_min = 5 * kMiB, .parts_max = 10'000};
   EXPECT_EQ(ObjectStream::part_bytes(s3, 0, 0, 0), ObjectStream::kPartBytes);
-  // The largest object that there is, 5 TiB.
+  // The largest possible object, 5 TiB.
   EXPECT_LE(parts_for(s3, 0, 5 * kMiB * kMiB).first, s3.parts_max);
-  // And one that becomes larger than was said.
+  // An object that becomes larger than announced.
   EXPECT_LE(parts_for(s3, 100 * kMiB, 5 * kMiB * kMiB).first, s3.parts_max);
 }
 

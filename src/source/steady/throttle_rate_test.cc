@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 class ThrottleRateTest : public ::testing::Test {
  protected:
-  // `per_second` answers for so long, all wanted.
+  // `per_second` responses for that time, all wanted.
   void accept(Clock::duration duration, int per_second) {
     rate_.wanting(now_, true);
     const auto end = now_ + duration;
@@ -100,7 +100,7 @@ TEST_F(ThrottleRateTest, IsNeverRaisedByBeingThrottled) {
   accept(1s, 200);
   rate_.throttled(now_);
   const double cut = rate_.limit(now_);
-  accept(1s, 1000);  // under way already
+  accept(1s, 1000);  // already in flight
   rate_.throttled(now_);
   EXPECT_LE(rate_.limit(now_), cut * 1.06);
 }

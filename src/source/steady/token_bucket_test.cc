@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 constexpr Clock::time_point kStart{1000h};
 
-// How many of `amount` go out from `from` until `end` if they always stand in line.
+// Number of transfers of `amount` from `from` until `end`, if more are always queued.
 int sent(TokenBucket& bucket, double amount, Clock::time_point from, Clock::time_point end) {
   int count = 0;
   for (Clock::time_point now = from;; ++count) {

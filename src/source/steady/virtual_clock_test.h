@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// VirtualClock: time that passes only when nothing else can happen. Coroutines run on one thread,
-// the one that calls run(), so a test of minutes takes milliseconds and is the same each time.
+// VirtualClock: time that advances only when no other work is ready. Coroutines run on one thread,
+// the one that calls run(), so a test of minutes takes milliseconds and is repeatable.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -29,7 +29,7 @@ class VirtualClock : public WaitClock {
     if (auto ended = check(context, what); !ended) co_return Error(ended.error());
     if (event->ready()) co_return true;
     if (until <= now_) co_return false;
-    // The alarm ends the wait as a cancellation would; which of the two it was is asked below.
+    // The alarm ends the wait like a cancellation; the code below distinguishes them.
     std::stop_source alarm;
     std::stop_callback forward(context.cancel, [&alarm] { alarm.request_stop(); });
     const std::pair at(std::min(until, context.deadline), ++alarms_made_);
@@ -54,7 +54,7 @@ class VirtualClock : public WaitClock {
       if (failure) std::rethrow_exception(failure);
     });
   }
-  // Until the time is `end`, or, without one, until nothing waits for time any more.
+  // Runs until `end`, or, without it, until no coroutine waits for time.
   void run(std::optional<Clock::time_point> end = std::nullopt) {
     for (;;) {
       io_.restart();
@@ -71,7 +71,7 @@ class VirtualClock : public WaitClock {
   }
   void run_for(Clock::duration duration) { run(now_ + duration); }
 
-  // The value of a task that ends within the time that it waits for.
+  // Returns the value of a task that ends within its waits.
   template <class T>
   T value_of(Task<T> task) {
     auto value = std::make_shared<std::optional<T>>();
