@@ -10,8 +10,8 @@
 namespace leat {
 
 std::string base64(std::string_view bytes);
-// Returns nothing if `text` is not a valid encoding: other characters, blanks, a length that is no
-// multiple of four, or padding that is missing or in the middle.
+// Returns nothing if `text` is not a valid encoding. Other characters, blanks, a length that is no
+// multiple of four, and missing or misplaced padding are errors.
 std::optional<std::string> from_base64(std::string_view text);
 
 std::string base64url(std::string_view bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for Buffers. The pool keeps released memory for reuse. Fresh memory costs a page fault and
-// the zeroing of every page, more than a copy into it; small short-lived buffers would also
+// the zeroing of every page, more than a copy into it. Small short-lived buffers would also
 // fragment the heap. Thread-safe.
 #pragma once
 

@@ -210,8 +210,8 @@ CopyGoal CopyJob::goal_of(const Chosen& file) const {
   return goal;
 }
 
-// Refreshes the listings so that all holders of the names are notified: from the mount's root down
-// to the destination, then all directories that received files.
+// Refreshes listings, so that all processes with cached names are notified. Order: from the mount's
+// root down to the destination, then all directories that received files.
 Task<> CopyJob::show_names(Context context) {
   const std::string to(without_slash(options_.to));
   std::string root = "/";

@@ -54,7 +54,7 @@ class MadeCopier : public FileCopier {
   std::map<std::string, CopyGoal> copied;
   std::set<std::string> there;
   std::string refuses;
-  Version outdated = Version::etag("none");  // of which nothing is there any more
+  Version outdated = Version::etag("none");  // a version that no longer exists
   int lost_in_midst = 0, steps = 0;
 };
 
@@ -163,7 +163,7 @@ TEST_F(CopyJobTest, ChangedFileIsCopiedInItsNewVersion) {
   EXPECT_TRUE(copier_.copied.contains("/out/new"));
 }
 
-// Others wrote it, so what this catalog lists is older.
+// Another process wrote them, so this catalog's listing is older.
 TEST_F(CopyJobTest, NamesOfTheCopyAreSeenAtItsEnd) {
   out_->put("x/old", "1");
   out_->put("x/a/old", "1");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // FolderSettings: how a mount is served, from option=value pairs.
 //
-//   folder_profile  a name for a set of all these options (model/profile.h)
-//   no_open         true: the kernel sends no opens; for many small files that do not change
-//   read_ahead      bytes that the kernel reads ahead of a reader
-//   look_ahead      prefetch window per reader of a file, bytes; 0: none
-//   next_files      true: prefetch files before their open if a program reads in order
+//   `folder_profile`  A name for a set of all these options (model/profile.h).
+//   `no_open`         true: the kernel sends no opens; for many small files that do not change.
+//   `read_ahead`      Bytes that the kernel reads ahead of a reader.
+//   `look_ahead`      Prefetch window per reader of a file, bytes; 0: none.
+//   `next_files`      true: prefetch files before their open if a program reads in order.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // PolicySettings: the policies of a mount and of paths in it, from option=value pairs.
 //
-//   freshness     max-age=60s, immutable, validate; for a mount that has one: snapshot
-//   negative_age  a duration: how long a missing name is cached as missing
-//   cache         auto, always, never
-//   quota, ttl, priority, pin: of the pool (model/pool.h)
-//   uid, gid, umask, isolated: of a whole mount only
+//   `freshness`     max-age=60s, immutable, validate; for a mount that has one: snapshot.
+//   `negative_age`  A duration: how long a missing name is cached as missing.
+//   `cache`         auto, always, never.
+//   `quota`, `ttl`, `priority`, `pin`       Of the pool (model/pool.h).
+//   `uid`, `gid`, `umask`, `isolated`       Of a whole mount only.
 #pragma once
 
 #include <map>

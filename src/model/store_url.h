@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreUrl: the parsed SOURCE of a mount.
+// StoreUrl: the parsed SOURCE of a mount. Examples:
 //
 //   s3://bucket/prefix?endpoint=http://127.0.0.1:7070&region=us-east-1&addressing=path
-//   file:///data/set, /data/set
+//   file:///data/set, /data/set.
 //
 // In a URL '%' and two hexadecimal digits stand for a byte, decoded once: %3F for '?', %25 for '%'.
 // Any other '%' stands for itself. A path is taken literally.

@@ -27,10 +27,11 @@ class KeptDescriptors {
   // Without a keeper and without descriptors of a predecessor.
   KeptDescriptors() = default;
 
-  // Reads the environment:
+  // Reads these environment variables.
   // - NOTIFY_SOCKET: the address of the keeper.
   // - LISTEN_FDS and LISTEN_FDNAMES: descriptors of a predecessor, from 3 on.
-  // - LEAT_ALIVE_FD: open until this process ends or is killed; the supervisor waits for that.
+  // - LEAT_ALIVE_FD: open until this process ends or is killed. The supervisor waits for that.
+  //
   // The last three count only if LISTEN_PID is this process.
   //
   // Removes all of them from the environment and marks the descriptors close-on-exec, so that no

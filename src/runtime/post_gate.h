@@ -52,8 +52,8 @@ class PostGate {
     return token;
   }
 
-  // Posts `call`. If the executor is gone, `call` neither runs nor is destroyed: the coroutine that
-  // it would resume refers to the executor, and its destruction would access it.
+  // Posts `call`. If the executor is gone, `call` neither runs nor is destroyed. The coroutine that
+  // it would resume refers to the executor, and its destruction would access that.
   template <class AnyExecutor, class Call>
   void post(const AnyExecutor& executor, Call call) const {
     std::optional<Token> token = enter();  // counts by itself: `this` may be destroyed by the call

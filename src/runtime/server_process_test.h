@@ -217,8 +217,8 @@ class ServerProcess {
   }
 
   // Returns a port below the ranges that the kernel assigns to connections and to port 0. A UDP
-  // socket on the port, which does not disturb servers, reserves it against other test processes
-  // until this one ends. tests/rig/store.py does the same.
+  // socket reserves the port against other test processes until this one ends, and does not disturb
+  // servers. As in tests/rig/store.py.
   static uint16_t free_port() {
     static std::vector<File> marks;
     std::random_device random;

@@ -2,8 +2,8 @@
 // LogFile: a log file with a maximum size. When it is full, its content is copied to "FILE.1",
 // which is overwritten, and the file is truncated. Both together take at most twice the size.
 //
-// The inode stays the same, since other processes append to it, too: the supervisor, a daemon that
-// takes over, and all that writes to the daemon's standard error. Not thread-safe.
+// The inode stays the same, since other processes append to it, too. These are the supervisor, a
+// daemon that takes over, and writers to the daemon's standard error. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DevDirectory: the directory with all files of a cluster on one machine: the secret, a client's
-// token, etcd's password, the daemons' options, and a folder for each process.
+// DevDirectory: the directory of a cluster on one machine. It has the secret, a client's token,
+// etcd's password, the daemons' options, and a folder for each process.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of a leader's jobs: a catalog of all mounts of the cluster, with names from the
-// workers that own them, and the cache of all workers.
+// The environment of a leader's jobs: a catalog of all mounts of the cluster, and the cache of all
+// workers. Names come from the workers that own them.
 #pragma once
 
 #include <memory>

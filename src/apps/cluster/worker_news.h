@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerNews: forwards a worker's invalidations, from its stores and from other workers:
-//
-//   this worker's catalog found it  → its own clients, all other workers
-//   a read found a version gone     → the owner of the name checks the store; then as above, once
-// each
-//   another worker sent it          → its own clients; its catalog drops what it has cached of it
-//
+// WorkerNews: forwards a worker's invalidations, from its stores and from other workers.
 // Thread-safe.
+// - This worker's catalog found a change: to its own clients and all other workers.
+// - A read found a version gone: the owner of the name checks the store. Then as above, once each.
+// - Another worker sent it: to its own clients. Its catalog drops what it has cached of the path.
 #pragma once
 
 #include <deque>

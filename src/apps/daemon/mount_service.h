@@ -88,8 +88,8 @@ class MountService {
   // a mount.
   void refresh_view(const std::string& path);
   // Makes the mount at `path` use `snapshot`, with this name, from now on; null and "": the store.
-  // Returns when the kernel was notified, or has not responded for 10 s. kNotFound without such a
-  // mount, kBusy if it changes all the time, else errors of Catalog::use_snapshot().
+  // Returns when the kernel was notified, or has not responded for 10 s. Errors: kNotFound without
+  // such a mount, kBusy if it changes all the time, else errors of Catalog::use_snapshot().
   Task<Result<>> use_snapshot(Context context, std::string path, std::string name,
                               SnapshotPtr snapshot);
 
@@ -135,8 +135,7 @@ class MountService {
     bool busy = true;                 // owned by the task that set it
     bool shown = false;               // visible, whatever operation is running on it
     unsigned untold = 0;              // changes that the kernel may not know yet
-    unsigned given_up = 0;            // part of `untold` without a task that waits for the
-                                      // notification
+    unsigned given_up = 0;            // part of `untold` that no task waits for
     std::atomic<bool> ended = false;  // the door's connection has ended
 
     // Its door still serves open files, or another mount, after the unmount.

@@ -21,14 +21,15 @@ struct FstabMount {
 };
 
 // Parses SOURCE DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS], without the program's name.
-// Commas separate OPTIONS, except in double quotes. An option is one of:
-//   words of mount(8)      ro, noexec; nosuid and nodev, which hold anyway; words that have no
-//                          effect or are not for a helper (defaults, _netdev, x-systemd.…, noatime)
-//   flags of `leat mount`  with _ or -: allow_other, uid=0, cache_size=8GiB, profile=training;
-//                          they precede an option of the store with the same name
-//   env_file=FILE          environment_file
-//   NAME=VALUE             an option of the store or the mount, as `leat mount -o`
-// kInvalidArgument: a word that is none of these (without -s); kUnsupported: remount.
+// Commas separate OPTIONS, except in double quotes. An option is one of these:
+// - A word of mount(8): ro, noexec; nosuid and nodev, which hold anyway. Words that are not for a
+//   helper, or have no effect, are accepted (defaults, _netdev, x-systemd.…, noatime).
+// - A flag of `leat mount`, with _ or -: allow_other, uid=0, cache_size=8GiB, profile=training. A
+//   flag precedes an option of the store with the same name.
+// - `env_file=FILE`: sets environment_file.
+// - NAME=VALUE: an option of the store or the mount, as `leat mount -o`.
+//
+// Errors: kInvalidArgument for a word that is none of these (without -s), kUnsupported for remount.
 Result<FstabMount> parse_fstab_mount(std::span<const char* const> words);
 
 // Decides by the program's name: mount.leat, mount.fuse.leat.

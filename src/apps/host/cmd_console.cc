@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The address contains the token. So it goes to standard output, which belongs to the caller, and
-// never into arguments of a process, which every user of the host can read. A browser receives the
-// name of a file.
+// The address contains the token. So it goes to standard output, which belongs to the caller. It
+// never goes into arguments of a process, which every user of the host can read. A browser receives
+// the name of a file.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>

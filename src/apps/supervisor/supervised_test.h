@@ -38,17 +38,17 @@ class SupervisedDaemon {
   const std::string& found(const std::string& what) { return found_[what]; }
   pid_t pid() { return std::stoi(found("pid")); }
 
-  // Sends a command and returns its reply:
-  //   keep NAME TEXT     keeps a memfd with TEXT
-  //   keep-path NAME P   opens the file P for writing, keeps it and closes it
-  //   add NAME TEXT      appends TEXT to the descriptor left under NAME → its text
-  //   drop NAME          …
-  //   say TEXT           …
-  //   orphan MODE        leaves a child; MODE is `bare` (it holds no descriptor) or `heir` (it
-  //                      holds all) → its pid
-  //   close-alive        closes LEAT_ALIVE_FD, as if all had been closed
-  //   report FD          writes "{}" to FD and closes it
-  //   ping               → pong
+  // Sends a command and returns its reply. Commands:
+  //   `keep NAME TEXT`     Keeps a memfd with TEXT.
+  //   `keep-path NAME P`   Opens the file P for writing, keeps it and closes it.
+  //   `add NAME TEXT`      Appends TEXT to the descriptor left under NAME → its text.
+  //   `drop NAME`          …
+  //   `say TEXT`           …
+  //   `orphan MODE`        Leaves a child; MODE is `bare` (it holds no descriptor) or `heir` (it
+  //                        holds all) → its pid.
+  //   `close-alive`        Closes LEAT_ALIVE_FD, as if all had been closed.
+  //   `report FD`          Writes "{}" to FD and closes it.
+  //   `ping`               → pong
   std::string command(const std::string& text);
   void ready() { command("say READY=1"); }
   // Ends the daemon: `exit N` or `die` (by SIGKILL). Returns when its descriptors are closed.

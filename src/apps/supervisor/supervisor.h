@@ -70,21 +70,21 @@ struct SupervisorOptions {
 //
 // A daemon counts as dead when it is reaped, or `end_patience` after its LEAT_ALIVE_FD was closed.
 // A killed one may not be reapable: a thread may wait in the kernel for a reply on a FUSE
-// connection, which only the next daemon can give. Such a process still has all its descriptors,
-// and the locks on them. Messages that it sent before its death are honoured. Then the first match
-// applies:
-//   a signal of the above was sent on    the end: its exit status, 128 + number of a signal that
-//                                        killed it; 0 for kHandOver
-//   exit status 0                        the end: 0
-//   kHandOver, or killed, after such a signal, while descriptors are kept
-//                                        the next daemon, which gets SIGTERM
-//   kHandOver after READY=1, or X_LEAT_HANDING_OVER=1 and an unknown status
-//                                        the next daemon at once; before, this process executes the
-//                                        next executable in its own place and passes all to it
-//   no descriptor is kept, and no daemon ever sent READY=1
-//                                        the end: its exit status, or 128 + number of the signal
-//   restarts_max quick deaths in a row   the end: 1
-//   anything else                        the next daemon, after a pause if needed
+// connection. Only the next daemon can give that reply. Such a process still has all its
+// descriptors, and the locks on them. Messages that it sent before its death are honoured. Then the
+// first match applies.
+// 1. kHandOver, or killed, after a forwarded signal, while descriptors are kept: the next daemon,
+//    which gets SIGTERM.
+// 2. Any other end after a forwarded signal: the end, with its exit status, or 128 + the number
+//    of a signal that killed it; 0 for kHandOver.
+// 3. Exit status 0: the end, with 0.
+// 4. kHandOver after READY=1, or X_LEAT_HANDING_OVER=1 and an unknown status: the next daemon at
+//    once. Before, this process executes the next executable in its own place and passes all to it.
+// 5. No descriptor is kept, and no daemon ever sent READY=1: the end, with its exit status, or
+//    128 + the number of the signal.
+// 6. Quick deaths in a row reach restarts_max: the end, with 1.
+// 7. Anything else: the next daemon, after a pause if needed.
+//
 // At the end all kept descriptors are closed, so that no program waits for a reply that never
 // comes.
 int supervise(SupervisorOptions options);

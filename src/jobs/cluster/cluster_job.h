@@ -33,8 +33,7 @@ struct ClusterJob {
   JobOrder order{};
   JobRepeat repeat{};
   std::string principal{};  // the principal of the order
-  std::string ticket{};     // an idempotency key from the client: a repeated order makes no second
-                            // job; or empty
+  std::string ticket{};     // idempotency key from the client, or empty
   bool cancel = false;      // cancellation is requested
   // The worker that runs it, or ran it to its end, in hexadecimal; empty: not started.
   std::string worker{};

@@ -274,7 +274,8 @@ TEST_F(ClusterJobsTest, TheNextLeaderTakesUpTheVerifyThatIsUnderWay) {
   auto first = leader("a");
   ASSERT_TRUE(wait_until([&] { return first->election->leads(); }));
   auto second = leader("b");
-  // A job of the first alone: what the two call by one number is not the same.
+  // A job that only the first leader runs, so that the leaders' own numbers of the verification
+  // differ.
   ended(*first, add(*first, {.kind = JobKind::kLoad, .path = "/data"}));
   const uint64_t id = add(*second, {.kind = JobKind::kVerify, .path = "/"});
   ASSERT_TRUE(wait_until([&] { return target.runs().size() == 1; }));

@@ -13,7 +13,7 @@ namespace {
 
 using testing::worker_id;
 
-// Takes everything; as many looks as the test says find it gone again.
+// A peer that accepts all objects. The first `looks_lost` checks report them as evicted again.
 class TakingPeer : public testing::MadePeer {
  public:
   using MadePeer::MadePeer;
@@ -30,7 +30,7 @@ class TakingPeer : public testing::MadePeer {
 
   std::mutex mutex;  // leaf
   int looks_lost = 0;
-  std::vector<std::string> mounts;  // of what was given
+  std::vector<std::string> mounts;  // of accepted objects
 };
 
 class HandOffTest : public ::testing::Test {
@@ -114,7 +114,7 @@ TEST_F(HandOffTest, WhatOthersDoNotKeepIsSaid) {
   EXPECT_TRUE(state.errors[0].contains("make them larger")) << state.errors[0];
 }
 
-// At a byte a second the second object would have its turn after days.
+// At 1 byte/s the turn of the second object comes only after days.
 TEST_F(HandOffTest, DrainKeepsToItsBandwidth) {
   for (int i = 0; i < 10; ++i) keep("one/" + std::to_string(i));
   executor_.wait(hand_off_.begin(1));
