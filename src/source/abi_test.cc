@@ -178,6 +178,13 @@ class AbiMisuse : public ::testing::Test {
 
 constexpr std::string_view kNotUtf8 = "a\xff\xfe";
 
+TEST(AbiTerms, LongLimitsStayLong) {
+  using std::chrono::hours;
+  const leat_terms terms = as_terms({.first_byte_max = hours(24 * 50), .silence_max = hours(1)});
+  EXPECT_EQ(terms.first_byte_max_ms, UINT32_MAX);
+  EXPECT_EQ(terms.silence_max_ms, 3'600'000u);
+}
+
 TEST(AbiOpen, WhatCannotBeOpenedSaysWhy) {
   std::string reason;
   EXPECT_EQ(open_store({}, &reason), nullptr);

@@ -2,7 +2,10 @@
 // Conversions between the shim's types (shim/leat_store.h) and ours.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,10 +23,14 @@ inline std::string to_string(const leat_text& text) {
   return {text.data, text.size};
 }
 
-// Limits of more than 2^32 − 1 ms wrap around.
+// A limit over 2^32 − 1 ms becomes that, 49 days.
+inline uint32_t as_milliseconds(std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kMax(std::numeric_limits<uint32_t>::max());
+  return static_cast<uint32_t>(std::min(limit, kMax).count());
+}
+
 inline leat_terms as_terms(const AttemptTerms& terms) {
-  return {static_cast<uint32_t>(terms.first_byte_max.count()),
-          static_cast<uint32_t>(terms.silence_max.count())};
+  return {as_milliseconds(terms.first_byte_max), as_milliseconds(terms.silence_max)};
 }
 
 inline leat_text as_text(std::span<const std::byte> bytes) {
