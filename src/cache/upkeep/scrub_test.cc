@@ -102,6 +102,22 @@ TEST(Verify, ReadsEverythingAndFindsNothingWrong) {
   for (const FileRefPtr& ref : refs) EXPECT_TRUE(host.holds(ref));
 }
 
+TEST(Verify, WhatFollowsNotesOfDropsIsRead) {
+  TempDirectory a;
+  Host host({TestStore::options(a.path())});
+  const FileRefPtr stays = object("stays", 5000), later = object("later", 5000);
+  const FileRefPtr one = object("one", 5000), two = object("two", 5000);
+  for (const FileRefPtr& ref : {stays, one, two}) host.write(ref);
+  host.flush();
+  host->drop(one->id);
+  host->drop(two->id);
+  host.flush();
+  host.write(later);
+  host.flush();
+  EXPECT_EQ(host.verify().objects, 2);
+  EXPECT_TRUE(host.outcome);
+}
+
 TEST(Verify, WhatRottedOnTheDiskGoesAlthoughItWasReadBefore) {
   TempDirectory a;
   Host host({TestStore::options(a.path())});
