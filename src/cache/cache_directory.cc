@@ -12,7 +12,8 @@
 namespace leat {
 namespace {
 
-// Two descriptors each; the hard limit of open files is 20,000 on common systems.
+// Two descriptors each; the hard limit of open files is 20,000 on common systems, and of a smaller
+// one a DescriptorPool leaves a part to others.
 constexpr size_t kOpenObjectsMax = 4096;
 // Bytes reserved between two checks of the file system's free space.
 constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
@@ -93,11 +94,14 @@ Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
                     format_bytes(bytes), key, options.directory,
                     format_bytes(pool.capacity->used()), format_bytes(pool.capacity->limit())));
   }
+  const bool disk_is_short = capacity->limit() < capacity->configured();
   return error(StatusCode::kNoSpace,
                fmt::format("{} of {} not kept in the cache {}: {} of {} are in use; eviction runs, "
-                           "or give a larger --cache-size",
+                           "or {}",
                            format_bytes(bytes), key, options.directory,
-                           format_bytes(capacity->used()), format_bytes(capacity->limit())));
+                           format_bytes(capacity->used()), format_bytes(capacity->limit()),
+                           disk_is_short ? "free space on its disk, which is short of it"
+                                         : "give a larger --cache-size"));
 }
 
 Error CacheDirectory::write_failed(std::string_view key, const Status& status) {

@@ -2,8 +2,10 @@
 #include "cache/descriptor_pool.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 namespace leat {
@@ -12,8 +14,30 @@ namespace {
 // Recently used objects that one open may pass over before it closes one of them.
 constexpr int kPassedOverMax = 64;
 constexpr size_t kEnrolledMin = 64;  // opens between two searches for destroyed objects
+// Descriptors that pools leave to others where the process has enough of them.
+constexpr rlim_t kLeftToOthers = 2048;
+constexpr rlim_t kObjectsMin = 4;  // of a pool, however small the limit
+
+std::atomic<size_t> pools_of_the_process = 0;
 
 }  // namespace
+
+DescriptorPool::DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max)
+    : root_(std::move(root)), disk_(std::move(disk)), objects_max_(objects_max) {
+  ++pools_of_the_process;
+}
+
+DescriptorPool::~DescriptorPool() {
+  --pools_of_the_process;
+}
+
+size_t DescriptorPool::objects_max_now() const {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return objects_max_;
+  const rlim_t left = std::min(kLeftToOthers, limit.rlim_cur / 2);
+  const rlim_t share = (limit.rlim_cur - left) / 2 / pools_of_the_process;
+  return std::min<rlim_t>(objects_max_, std::max(kObjectsMin, share));
+}
 
 FilePairPtr Openable::opened() {
   std::lock_guard lock(files_mutex_);
@@ -82,11 +106,12 @@ void DescriptorPool::forget_gone() {
 void DescriptorPool::enrol(const std::shared_ptr<Openable>& object) {
   // Destroyed after the lock is released; they may hold the last reference to an object.
   std::vector<std::shared_ptr<Openable>> seen, closing;
+  const size_t objects_max = objects_max_now();
   {
     std::lock_guard lock(mutex_);
     forget_gone();
     clock_.push_back(object);
-    while (clock_.size() > objects_max_) {
+    while (clock_.size() > objects_max) {
       std::shared_ptr<Openable> oldest = clock_.front().lock();
       clock_.pop_front();
       if (oldest == nullptr) continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DescriptorPool: a bounded cache of the open descriptors of a directory's files and segments;
 // closes those not used lately first (CLOCK). Concurrent opens of one object share one open.
-// Thread-safe.
+// The pools of a process share its descriptors (RLIMIT_NOFILE) and leave 2,048 of them, or half of
+// a small limit, to files of the folder and connections. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -52,8 +53,9 @@ class Openable {
 
 class DescriptorPool {
  public:
-  DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max)
-      : root_(std::move(root)), disk_(std::move(disk)), objects_max_(objects_max) {}
+  DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max);
+  ~DescriptorPool();
+  DescriptorPool(const DescriptorPool&) = delete;
 
   // Returns the object's files and opens them if needed; they must exist. Meanwhile the object may
   // be removed and another one may take its path: check the object again afterwards.
@@ -64,6 +66,8 @@ class DescriptorPool {
  private:
   void enrol(const std::shared_ptr<Openable>& object);
   void forget_gone();  // needs the mutex
+  // Returns the largest number of open objects now; the limit of the process may change any time.
+  size_t objects_max_now() const;
   Result<FilePairPtr> open_now(const Openable& object);
 
   const std::string root_;

@@ -2,7 +2,9 @@
 #include "cache/descriptor_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace leat {
@@ -44,7 +46,8 @@ class DescriptorPoolTest : public testing::Test {
   }
 
   size_t in_memory = 0;
-  DescriptorPool pool{"/none", nullptr, 4096};
+  static constexpr int kObjectsMax = 100;
+  DescriptorPool pool{"/none", nullptr, kObjectsMax};
 };
 
 TEST_F(DescriptorPoolTest, GivesTheMemoryOfObjectsBackThatAreGone) {
@@ -56,12 +59,32 @@ TEST_F(DescriptorPoolTest, GivesTheMemoryOfObjectsBackThatAreGone) {
 
 TEST_F(DescriptorPoolTest, ClosesWhatWasNotUsedLately) {
   std::vector<std::shared_ptr<Openable>> objects;
-  for (int i = 0; i < 4097; ++i) objects.push_back(adopted());
+  for (int i = 0; i <= kObjectsMax; ++i) objects.push_back(adopted());
   EXPECT_EQ(objects[0]->opened(), nullptr);
   EXPECT_NE(objects[1]->opened(), nullptr);
   objects.push_back(adopted());  // passes over the object just used
   EXPECT_NE(objects[1]->opened(), nullptr);
   EXPECT_EQ(objects[2]->opened(), nullptr);
+}
+
+// A part of what the process may open is left to others, and two pools share the rest.
+TEST_F(DescriptorPoolTest, KeepsWithinTheLimitOfTheProcess) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit small{.rlim_cur = 128, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
+  auto open_of_200 = [this] {
+    std::vector<std::shared_ptr<Openable>> objects;
+    for (int i = 0; i < 200; ++i) objects.push_back(adopted());
+    return std::ranges::count_if(objects, [](auto& one) { return one->opened() != nullptr; });
+  };
+  EXPECT_EQ(open_of_200(), 32);
+  {
+    const DescriptorPool another("/none", nullptr, kObjectsMax);
+    EXPECT_EQ(open_of_200(), 16);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(open_of_200(), kObjectsMax);
 }
 
 }  // namespace
