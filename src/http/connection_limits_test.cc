@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests clients that hold connections without using them, and requests with ambiguous framing.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 
@@ -95,6 +96,33 @@ TEST_F(HttpLimitsTest, IdleConnectionsMakeRoom) {
   EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
   EXPECT_TRUE(RawClient(port(), kOther).ask(kRequest).starts_with("HTTP/1.1 200 "));
   EXPECT_GT(metric("leat_http_evicted_total"), before);
+}
+
+// The process has a descriptor for five of eight that come, which were all made before.
+TEST_F(HttpLimitsTest, IdleConnectionsGiveDescriptors) {
+  start({});
+  std::vector<int> sockets;
+  for (int i = 0; i < 8; ++i) sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit tight{.rlim_cur = rlim_t(sockets.back()) + 6, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &tight);
+  for (int fd : sockets) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port());
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  EXPECT_EQ(send(sockets.back(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL),
+            ssize_t(kRequest.size()));
+  char answer[13] = {};
+  pollfd waiting{.fd = sockets.back(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&waiting, 1, 20'000), 1) << "idle connections have a minute otherwise";
+  EXPECT_GT(recv(sockets.back(), answer, sizeof answer - 1, 0), 0);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(std::string_view(answer), "HTTP/1.1 200");
+  for (int fd : sockets) close(fd);
 }
 
 TEST_F(HttpLimitsTest, RenewedIdleConnectionsMakeRoom) {

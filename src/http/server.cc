@@ -32,6 +32,8 @@ Counter address_refused_total(
 
 // Maximum concurrent 503 connections if `turned_away_max` is 0.
 constexpr unsigned kStandingMin = 8;
+// Idle connections that are evicted when the process has no descriptor for a new one.
+constexpr size_t kEvictedForDescriptors = 4;
 // While no place is free, the interval of the server's search for an evictable connection.
 constexpr Clock::duration kPlaceWait = std::chrono::milliseconds(50);
 
@@ -155,7 +157,8 @@ Task<> accept_loop(StatePtr state) {
     } else if (failed == asio::error::operation_aborted) {
       break;
     } else {
-      // Mostly out of descriptors: wait for other connections to end.
+      // Mostly out of descriptors: idle connections release theirs, also for other uses.
+      state->connections.evict(kEvictedForDescriptors);
       log::warning("cannot accept a connection at {}: {}", state->endpoint.to_string(),
                    failed.message());
       (void)co_await sleep_for(context, std::chrono::milliseconds(100));
