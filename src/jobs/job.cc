@@ -106,9 +106,10 @@ void Job::note_skipped(SkippedNames skipped) {
   if (skipped_.size() < kSkippedKept) skipped_.push_back(std::move(skipped));
 }
 
-void Job::forget_skipped() {
+void Job::forget_findings() {
   std::lock_guard lock(mutex_);
-  progress_.names_skipped = 0;
+  progress_.errors = progress_.names_skipped = 0;
+  errors_.clear();
   skipped_.clear();
 }
 

@@ -111,8 +111,8 @@ class Job {
   // once.
   void note_error(std::string path, Status status);
   void note_skipped(SkippedNames skipped);
-  // For a job that walks over all directories again.
-  void forget_skipped();
+  // Forgets errors and skipped names, for a job that walks over all directories again.
+  void forget_findings();
   // Records changes of names in `directory`.
   void note_news(std::string_view directory, const RefreshNews& news);
 

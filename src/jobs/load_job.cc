@@ -68,7 +68,7 @@ Task<> LoadJob::work(Context context) {
       note_gone(gone);
       co_return;
     }
-    forget_skipped();
+    forget_findings();
     update([](JobProgress& progress) {
       progress.planned = false;
       progress.files_total = progress.files_done = progress.files_uncached = 0;

@@ -297,6 +297,31 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
   EXPECT_TRUE(cached("/data/dir/a"));
 }
 
+// One that fails in the first round and is loaded in the second counts once, and is no error.
+TEST_F(LoadJobTest, AFailureOfAnEarlierRoundIsForgotten) {
+  start({.load = {.rounds_max = 2}});
+  source_->put("dir/a", random_content(5000, 1));
+  ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
+  source_->put("dir/b", random_content(3000, 2));
+  source_->put("dir/c", random_content(2000, 3));
+  source_->break_reads_of("dir/c");
+  catalog_->invalidate("/data");
+  source_->hold_reads();
+  uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
+  wait_until([&] {
+    const JobProgress now = jobs_->find(id)->progress;
+    return source_->held() == 1 && now.files_done == 1 && now.errors == 1;
+  });
+  source_->break_reads_of("");
+  store_.drop(lookup("/data/dir/a").ref->id);
+  source_->release_reads();
+  const JobInfo job = wait(id);
+  EXPECT_EQ(job.state, JobState::kDone);
+  EXPECT_EQ(job.progress.errors, 0u);
+  EXPECT_TRUE(job.errors.empty());
+  EXPECT_EQ(job.progress.files_done, 3u);
+}
+
 TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
