@@ -46,6 +46,7 @@ class MadePeer : public Peer {
   std::atomic<bool> hangs = false;        // In reads, after the bytes before a break.
   std::atomic<uint64_t> breaks_after{0};  // Bytes of a read before the worker dies; 0: never.
   std::atomic<int> unanswered = 0;        // Number of next requests without an answer, while alive.
+  std::atomic<bool> full = false;         // keeps nothing more for jobs
   std::atomic<bool> has_all = false;      // cached here, whatever the owner
   std::atomic<int64_t> known_epoch = 0;   // 0: the map's
   std::atomic<int> asked = 0, stood_in = 0, served = 0;
@@ -112,6 +113,10 @@ class MadePeer : public Peer {
     const auto key = PlacementKey::stripe(request.file->store, request.file->key,
                                           stripe_at(request.range.offset, request.file->size));
     if (auto no = refused<uint64_t>(key, request.route)) co_return *std::move(no);
+    if (full) {
+      co_return PeerReply<uint64_t>{PeerReach::kAnswered,
+                                    error(StatusCode::kNoSpace, "no room in /cache"), epoch()};
+    }
     std::lock_guard lock(mutex_);
     const auto kept = kept_.insert({request.file->id, request.range.offset});
     co_return PeerReply<uint64_t>{PeerReach::kAnswered, kept.second ? request.range.size : 0,

@@ -82,6 +82,15 @@ TEST_F(PeerTargetTest, WhoIsGoneAndStillInTheRingIsNamed) {
   EXPECT_TRUE(looked.error().message().contains("w2:1")) << looked.error().message();
 }
 
+TEST_F(PeerTargetTest, AWorkerWithoutRoomIsNamed) {
+  for (size_t i = 0; i < 4; ++i) cluster_.peer(worker_id(i)).full = true;
+  const auto refused = executor_.wait(target_.ensure(patient(), file("train/a", 10), {0, 10}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::kNoSpace);
+  const std::string text = refused.error().to_string();
+  EXPECT_TRUE(text.starts_with("worker w") && text.ends_with("no room in /cache")) << text;
+}
+
 TEST_F(PeerTargetTest, VerifyAddsUpAllWorkers) {
   for (int i = 0; i < 40; ++i) ensure(file("train/" + std::to_string(i), 10), {0, 10});
   EXPECT_EQ(executor_.wait(target_.content(patient(), 1)).objects, 40u);
