@@ -44,13 +44,13 @@ def leat(folder):
 @pytest.fixture
 def make_cluster(folder, store, s3, bucket):
     """Clusters of so many workers, with the files of cluster_files at /train; LEAT_NAME=value of
-    workers; `place` and `etcd` as of a Cluster."""
+    workers; the others as of a Cluster."""
     put_all(s3, bucket, {name: cluster_files.body(name) for name in cluster_files.names()})
     made = []
 
-    def make(count, place=here, etcd=None, **settings):
-        made.append(Cluster(os.path.join(folder, "cluster"), store, count, place, settings=settings,
-                            etcd=etcd).start())
+    def make(count, place=here, etcd=None, cache_size="1GiB", **settings):
+        made.append(Cluster(os.path.join(folder, "cluster"), store, count, place, cache_size,
+                            settings=settings, etcd=etcd).start())
         made[-1].mount(f"{bucket}/train", "/train")
         return made[-1]
     yield make

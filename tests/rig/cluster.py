@@ -208,7 +208,8 @@ class Worker(Leat):
                  "--secret-file", str(self.cluster.secret), "--listen", self.listen,
                  "--cache-dir", str(self.cache_dir), "--cache-size", self.cache_size],
                 env=self.environment(credentials or self.cluster.credentials),
-                stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+                stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                preexec_fn=self.group.enter if self.group else None)
         return self
 
     def status(self):
@@ -266,9 +267,10 @@ class Client(Leat):
         directory = self.folder / "mnt"
         directory.mkdir(exist_ok=True)
         seeds = ",".join(worker.address for worker in self.cluster.workers)
+        bound = ["--memory", memory] if memory else []
         done = self.run("mount", f"leat://{seeds}{path}", directory,
                         "-o", f"token={token or self.cluster.token}", "--cache-dir", self.cache_dir,
-                        "--memory", memory, "--freshness", freshness, *options, check=check)
+                        *bound, "--freshness", freshness, *options, check=check)
         return directory if check else done
 
 
