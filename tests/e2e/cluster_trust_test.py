@@ -5,6 +5,7 @@ docs/security.md."""
 import base64
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,45 @@ def test_records_that_were_signed_once_are_not_put_back(make_cluster):
         assert mounts_of(worker) == ["/train"], worker.status()
 
 
+class SmallReads(threading.Thread):
+    """Reads small files of a mount again and again, past its cache; keeps the first error."""
+
+    def __init__(self, mount):
+        super().__init__()
+        self.mount, self.reads, self.error = mount, 0, None
+        self.ended = threading.Event()
+
+    def run(self):
+        while not self.ended.is_set() and not self.error:
+            name = f"train/small/{self.reads % cluster_files.SMALL:03}"
+            try:
+                assert cluster_files.read(self.mount, name) == cluster_files.body(name), name
+            except (AssertionError, OSError) as error:
+                self.error = error
+            self.reads += 1
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+
+
 def test_a_secret_is_exchanged_and_mounts_stay(make_cluster):
+    """A client reads all the time, and gets its new token before the old secret goes."""
     cluster = make_cluster(2)
+    client = cluster.client()
+    mount = client.mount_cluster("/train", "-o", "cache=never", freshness="max-age=1s", memory="64MiB")
+    with SmallReads(mount) as reads:
+        exchange_secret(cluster, client)
+        since = reads.reads
+        wait_until(lambda: reads.reads > since + 200 or reads.error, "more reads")
+    assert not reads.error, reads.error
+
+
+def exchange_secret(cluster, client):
     old = cluster.secret.read_text().splitlines()[-1]
     other = cluster.folder / "other"
     cluster.tool.run("cluster", "secret", other)
@@ -146,6 +184,9 @@ def test_a_secret_is_exchanged_and_mounts_stay(make_cluster):
     write(old, new)
     write(new, old)
     wait_until(lambda: len(key_ids()) == 1 and key_ids() != before, "all records to be signed again")
+    cluster.new_token(cluster.folder / "token2", "tester")
+    (cluster.folder / "token2").rename(cluster.token)
+    wait_until(lambda: "was read again" in client.run("logs").stdout, "the new token to be read")
     write(new)
     cluster.wait_for_ring(cluster.workers)
     for worker in cluster.workers:
