@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects are overwritten, deleted and added while processes read: each open file is one version."""
 
+import contextlib
+import ctypes
 import errno
 import os
 import random
+import struct
 
 import pytest
 
@@ -130,3 +133,52 @@ def test_immutable_asks_the_store_once(leat, store, s3, bucket, folder):
     before = len(store.requests())
     read_all()
     assert len(store.requests()) == before
+
+
+class Watch:
+    """Names of the events that inotify has told of, since it was asked last."""
+
+    EVENT = struct.Struct("iIII")
+    NAMES = {0x1: "access", 0x2: "modify", 0x4: "attrib", 0x100: "create", 0x200: "delete",
+             0x400: "delete-self", 0x20: "open"}
+
+    def __init__(self, *paths):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.descriptor = self.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        for path in paths:
+            watched = self.libc.inotify_add_watch(self.descriptor, os.fsencode(path), sum(self.NAMES))
+            assert watched > 0, os.strerror(ctypes.get_errno())
+
+    def events(self):
+        found = set()
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.descriptor, 1 << 16)
+            while data:
+                _, mask, _, size = self.EVENT.unpack_from(data)
+                found |= {name for bit, name in self.NAMES.items() if mask & bit}
+                data = data[self.EVENT.size + size:]
+        return found
+
+    def close(self):
+        os.close(self.descriptor)
+
+
+def test_store_changes_raise_no_event(leat, store, s3, bucket, folder):
+    """Programs that wait for files by inotify have to look again themselves."""
+    for name in ("d/changed", "d/gone"):
+        s3.put_object(Bucket=bucket, Key=name, Body=b"1")
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    directory = mount / "d"
+    assert sorted(os.listdir(directory)) == ["changed", "gone"]
+    watch = Watch(mount, directory, directory / "changed", directory / "gone")
+    try:
+        s3.put_object(Bucket=bucket, Key="d/new", Body=b"2")
+        s3.put_object(Bucket=bucket, Key="d/changed", Body=b"22")
+        s3.delete_object(Bucket=bucket, Key="d/gone")
+        leat.run("refresh", directory)
+        assert not watch.events()
+        wait_until(lambda: sorted(os.listdir(directory)) == ["changed", "new"], "the new names")
+        assert (directory / "changed").read_bytes() == b"22"
+        assert watch.events() <= {"open", "access"}, "what this test did itself"
+    finally:
+        watch.close()

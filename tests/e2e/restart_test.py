@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -194,3 +196,30 @@ def test_the_record_of_mounts_goes_with_the_daemon(leat, store, filled, folder):
     leat.umount(mount)
     wait_until(lambda: not leat.daemon_pids(), "the daemon of no mounts to end")
     assert not record.exists()
+
+
+def test_a_suspended_mount_goes_on(leat, store, filled, folder):
+    """As of a machine that sleeps: daemon and supervisor stand still, and the store's connections are
+    gone when they go on. Who was reading waits, and reads on."""
+    mount = leat.mount(store, filled, os.path.join(folder, "mnt"))
+    names = list(FILES)
+    with open(mount / names[-1], "rb", buffering=0) as begun:
+        assert begun.read(100) == content(names[-1], 1, 0, 100)
+        pids = leat.daemon_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        read = []
+        reader = threading.Thread(target=lambda: read.append((mount / names[-2]).read_bytes()))
+        reader.start()
+        store.stop()
+        store.start()
+        time.sleep(2)  # the time that it sleeps
+        assert reader.is_alive()
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        reader.join(timeout=60)
+        size = size_of(FILES[names[-2]], 1)
+        assert read == [content(names[-2], 1, 0, size)]
+        assert begun.read(100) == content(names[-1], 1, 100, 100)
+    read_all(mount)
+    assert leat.daemon_pids() == pids, "nobody took them for dead"

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bucket looks like the folder that its keys describe: names, sizes, times, bytes."""
 
+import ctypes
+import errno
 import hashlib
 import os
 import random
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +75,8 @@ def objects(store, bucket):
     tree.update({f"odd folder ü/{name}/inner": b"in" for name in ODD_NAMES if "\\" not in name})
     tree.update({f"sizes/{size}": content(f"sizes/{size}", 1, 0, size) for size in SIZES})
     tree["/".join(f"level{depth}" for depth in range(20)) + "/leaf"] = b"deep"
+    tree["tools/script.py"] = b"#!/usr/bin/env python3\nprint(6 * 7)\n"
+    tree["tools/true"] = Path("/bin/true").read_bytes()
     # More than one page of a listing.
     tree.update({f"wide/f{number:04}": b"%d" % number for number in range(1500)})
     put_all(client(store), bucket, tree)
@@ -155,3 +161,26 @@ def test_programs_read_it(leat, store, bucket, objects, folder):
     listed = subprocess.run(["tar", "-cf", "/dev/null", "-C", mount, "wide"], capture_output=True,
                             text=True)
     assert listed.returncode == 0, listed.stderr
+
+
+def test_files_are_not_executed(leat, store, bucket, objects, folder):
+    """They have no execute bit; an interpreter reads a script as any file."""
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    for name in ("script.py", "true"):
+        path = mount / "tools" / name
+        assert not os.access(path, os.X_OK) and path.stat().st_mode & 0o111 == 0
+        with pytest.raises(PermissionError):
+            subprocess.run([path], check=True)
+    done = subprocess.run([sys.executable, mount / "tools" / "script.py"], capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "42\n"
+
+
+def test_files_have_no_handles(leat, store, bucket, objects, folder):
+    """So the kernel's NFS server, which asks for them, does not export the folder."""
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder), 136)
+    path, mount_id = os.fsencode(mount / "sizes" / "1"), ctypes.c_int()
+    assert libc.name_to_handle_at(-100, path, handle, ctypes.byref(mount_id), 0) == -1  # AT_FDCWD
+    assert ctypes.get_errno() == errno.EOPNOTSUPP
