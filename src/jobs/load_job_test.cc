@@ -297,7 +297,7 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
   EXPECT_TRUE(cached("/data/dir/a"));
 }
 
-// One that fails in the first round and is loaded in the second counts once, and is no error.
+// A file that fails in the first round and is loaded in the second counts once, and is no error.
 TEST_F(LoadJobTest, AFailureOfAnEarlierRoundIsForgotten) {
   start({.load = {.rounds_max = 2}});
   source_->put("dir/a", random_content(5000, 1));

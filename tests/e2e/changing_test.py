@@ -136,7 +136,7 @@ def test_immutable_asks_the_store_once(leat, store, s3, bucket, folder):
 
 
 class Watch:
-    """Names of the events that inotify has told of, since it was asked last."""
+    """Names of the inotify events since the last call."""
 
     EVENT = struct.Struct("iIII")
     NAMES = {0x1: "access", 0x2: "modify", 0x4: "attrib", 0x100: "create", 0x200: "delete",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters whose processes may have little, or lose what they work with: no read is wrong or fails, and
+"""Clusters with small limits, or with losses while they work: no read is wrong or fails, and
 each job ends with its reason."""
 
 import errno
@@ -161,7 +161,7 @@ def test_leader_and_mount_go_during_a_load(make_cluster, bucket):
 
 
 class Use:
-    """What a process holds. Heaps give back late, so its memory is the least of several looks."""
+    """The resources of a process. Heaps shrink late, so its memory is the least of several samples."""
 
     LOOKS = 10
     DESCRIPTORS_MORE = 16
@@ -208,7 +208,7 @@ class Wear:
                                   for one in changed})
 
     def read(self, number):
-        """Of any version: how fresh it has to be is another test's to ask."""
+        """The content of any version; another test checks its freshness."""
         path = self.mount / self.key(number).removeprefix("train/")
         try:
             data = path.read_bytes()

@@ -84,7 +84,7 @@ class Tampering(threading.Thread):
 
 
 class OnItsWay:
-    """A store whose answers are changed on their way."""
+    """A store that sends bodies with changed bytes."""
 
     def __init__(self, front):
         self.tampering = Tampering(int(front.endpoint.rsplit(":", 1)[1]))
@@ -95,7 +95,7 @@ class OnItsWay:
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_byte_is_changed_on_its_way(leat, store, s3, bucket, folder, tls):
-    """In clear nothing tells, so it is read; under TLS the connection breaks, and all is read again."""
+    """Without TLS the changed byte is read; under TLS the connection breaks, and the read is retried."""
     body = content("f", 1, 0, 2 * MIB)
     s3.put_object(Bucket=bucket, Key="f", Body=body)
     front = FaultyFront(store, folder, 1, 0.0, tls=tls)

@@ -200,7 +200,7 @@ def test_the_record_of_mounts_goes_with_the_daemon(leat, store, filled, folder):
 
 def test_a_suspended_mount_goes_on(leat, store, filled, folder):
     """As of a machine that sleeps: daemon and supervisor stand still, and the store's connections are
-    gone when they go on. Who was reading waits, and reads on."""
+    gone when they go on. Readers wait, and read on."""
     mount = leat.mount(store, filled, os.path.join(folder, "mnt"))
     names = list(FILES)
     with open(mount / names[-1], "rb", buffering=0) as begun:
