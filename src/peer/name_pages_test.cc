@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "peer/flat_json.h"
 #include "peer/random_test.h"
 
 namespace leat {
@@ -53,6 +54,17 @@ TEST(NamePages, IsTheDocumentedJson) {
   EXPECT_EQ(encode_name_stat({file_of("\xff"), milliseconds(1)}),
             R"({"age_ms":1,"key_base64":"/w==","kind":"file","size":5,"version":"1:\"e\"",)"
             R"("mtime_ns":1764000000000000001})");
+}
+
+TEST(FlatJson, AMemberMayFollowAList) {
+  FlatJsonWriter json;
+  json.begin_list("list");
+  json.begin_item();
+  json.number("a", 1);
+  json.end_item();
+  json.end_list();
+  json.number("b", 2);
+  EXPECT_EQ(json.take(), R"({"list":[{"a":1}],"b":2})");
 }
 
 TEST(NamePages, RandomPagesComeBack) {
@@ -182,6 +194,7 @@ TEST(NamePages, RefusesAnswersThatAreNone) {
   EXPECT_FALSE(decode_name_page(R"({"age_ms":-1})", ""));
   std::string many;
   for (size_t i = 0; i <= kNamePageObjectsMax; ++i) {
+    if (i == kNamePageObjectsMax) EXPECT_TRUE(page(many));
     many += (i == 0 ? "" : ",") + (R"({"key":"p/)" + std::to_string(10'000 + i)) +
             R"(","kind":"file"})";
   }

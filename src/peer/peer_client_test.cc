@@ -14,6 +14,8 @@
 #include "peer/peer_circuit.h"
 #include "peer/peer_error.h"
 #include "peer/peer_terms.h"
+#include "peer/snapshots/peer_snapshots.h"
+#include "telemetry/metrics.h"
 
 namespace leat {
 namespace {
@@ -64,9 +66,9 @@ class PeerClientTest : public ::testing::Test {
     options.watch = {.patience = patience, .look_every = milliseconds(20)};
     return PeerClient::make(options, signer(), executor_).value();
   }
-  PeerReply<void> read(PeerClient& peer) {
+  PeerReply<void> read(PeerClient& peer, ReadProgress progress = {}) {
     const StoreId store = make_store_id("memory", "", "", "bucket");
-    PeerRead request{.mount = "/m", .range = {0, 4}};
+    PeerRead request{.mount = "/m", .range = {0, 4}, .progress = progress};
     request.file =
         std::make_shared<const FileRef>(FileRef::make(store, "a", Version::etag("\"1\""), 4));
     text_.assign(4, '\0');
@@ -179,6 +181,94 @@ TEST_F(PeerClientTest, HowLongItWaitsIsSaidToTheWorker) {
   EXPECT_GT(std::stoi(*told), 30'000);
   EXPECT_LE(std::stoi(*told), 60'000);
   executor_.wait(server->stop());
+}
+
+class Arrivals : public ArrivalListener {
+ public:
+  void arrived(uint64_t bytes) override { bytes_ = bytes; }
+  uint64_t bytes() const override { return bytes_; }
+
+ private:
+  std::atomic<uint64_t> bytes_ = 0;
+};
+
+TEST_F(PeerClientTest, AReadTellsItsListenerOfItsBytes) {
+  HttpResponse response{.status = 206};
+  response.headers.set("Content-Range", "bytes 0-3/4");
+  response.headers.set("leat-epoch", "1");
+  response.body = "abcd";
+  auto server = serve([response](Context context, HttpRequest request) {
+    return answers(response, std::move(context), std::move(request));
+  });
+  auto peer = client(server->endpoint().to_string());
+  Arrivals arrivals;
+  EXPECT_TRUE(read(*peer, ReadProgress(arrivals)).result);
+  EXPECT_EQ(text_, "abcd");
+  EXPECT_EQ(arrivals.bytes(), 4u);
+  executor_.wait(server->stop());
+}
+
+Task<HttpResponse> repeats(Context, HttpRequest request) {
+  HttpResponse response{.status = 200};
+  response.headers.set("leat-epoch", "7");
+  response.body = request.method + " " + request.path + " " + request.body;
+  co_return response;
+}
+
+uint64_t requests_total() {
+  const std::string text = metrics_text(), line = "\nleat_peer_requests_total ";
+  const size_t at = text.find(line);
+  return at == std::string::npos ? 0 : std::stoull(text.substr(at + line.size()));
+}
+
+TEST_F(PeerClientTest, AnOrderOfAJobArrivesWhole) {
+  auto server = serve(&repeats);
+  auto peer = client(server->endpoint().to_string(), kEnough, hours(1));
+  const uint64_t before = requests_total();
+  auto reply =
+      executor_.wait(peer->jobs(Context::background(), "POST", "/one", "ticket", "what to do"));
+  ASSERT_TRUE(reply.result) << reply.result.error().to_string();
+  EXPECT_EQ(*reply.result, "POST /peer/v1/jobs/one what to do");
+  EXPECT_EQ(reply.epoch, 7);
+  EXPECT_EQ(requests_total(), before + 1);
+  executor_.wait(server->stop());
+}
+
+TEST_F(PeerClientTest, APartOfASnapshotIsTheOneAskedFor) {
+  const Id128 id = Id128::random();
+  for (const auto& [status, body, reach] : {std::tuple(206, "abcd", PeerReach::kAnswered),
+                                            std::tuple(206, "abc", PeerReach::kNotReached),
+                                            std::tuple(200, "abcd", PeerReach::kNotReached)}) {
+    HttpResponse response = HttpResponse::text(status, body);
+    response.headers.set("leat-epoch", "1");
+    auto server = serve([response](Context context, HttpRequest request) {
+      return answers(response, std::move(context), std::move(request));
+    });
+    auto peer = client(server->endpoint().to_string());
+    const auto reply =
+        executor_.wait(make_peer_snapshots(*peer)->read(Context::background(), id, {0, 4}));
+    EXPECT_EQ(reply.reach, reach) << status << " " << body;
+    EXPECT_EQ(reply.result.has_value(), reach == PeerReach::kAnswered);
+    executor_.wait(server->stop());
+  }
+}
+
+TEST_F(PeerClientTest, ARefusalIsAnAnswerUnlessItIsUnsigned) {
+  const Status missing(StatusCode::kNotFound, "there is no such file");
+  for (const auto& [status, reach] :
+       {std::pair(404, PeerReach::kAnswered), std::pair(kHttpUnsigned, PeerReach::kTurnedAway)}) {
+    HttpResponse response = HttpResponse::json(status, encode_peer_error(missing));
+    response.headers.set("leat-epoch", "1");
+    auto server = serve([response](Context context, HttpRequest request) {
+      return answers(response, std::move(context), std::move(request));
+    });
+    auto peer = client(server->endpoint().to_string());
+    const auto reply = read(*peer);
+    EXPECT_EQ(reply.reach, reach) << status;
+    ASSERT_FALSE(reply.result);
+    EXPECT_EQ(reply.result.error().code(), StatusCode::kNotFound);
+    executor_.wait(server->stop());
+  }
 }
 
 // Such a worker gets no retry, and is not dead.

@@ -32,17 +32,19 @@ class RemoteMapTest : public ::testing::Test {
     if (map_) executor_.wait(map_->stop());
   }
 
-  void follow(Script script, std::vector<std::string> seeds = {"a:1"}) {
+  void follow(Script script, std::vector<std::string> seeds = {"a:1"},
+              Clock::duration pause = milliseconds(1)) {
     script_ = std::move(script);
     RemoteMapOptions options{.seeds = std::move(seeds)};
-    options.ask = [this](Context context, std::string, RegistryRevision) {
+    options.ask = [this](Context context, std::string address, RegistryRevision) {
+      note_asked(std::move(address));
       return answer(this, std::move(context));
     };
     options.changed = [this](const ClusterViewPtr& view) {
       std::lock_guard lock(mutex_);
       told_.push_back(view->revision);
     };
-    options.pause_min = milliseconds(1);
+    options.pause_min = pause;
     map_ = RemoteMap::start(std::move(options), executor_);
     started_ = true;
     EXPECT_TRUE(wait_until([&] { return done(); }));
@@ -54,8 +56,16 @@ class RemoteMapTest : public ::testing::Test {
     std::lock_guard lock(mutex_);
     return told_;
   }
+  std::vector<std::string> asked() const {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
 
  private:
+  void note_asked(std::string address) {
+    std::lock_guard lock(mutex_);
+    asked_.push_back(std::move(address));
+  }
   static Task<Result<ClusterViewPtr>> answer(RemoteMapTest* self, Context context) {
     const auto next = self->next();
     if (!next) {
@@ -95,6 +105,7 @@ class RemoteMapTest : public ::testing::Test {
   Script script_;
   size_t at_ = 0;
   std::vector<RegistryRevision> told_;
+  std::vector<std::string> asked_;  // by address
   std::unique_ptr<RemoteMap> map_;
   std::atomic<bool> started_ = false;
 };
@@ -136,7 +147,29 @@ TEST_F(RemoteMapTest, WhoSpeaksInClearToOneWithTlsIsToldAtOnce) {
 
 TEST_F(RemoteMapTest, WhereOneRefusesAndOneDoesNotAnswerOneWaits) {
   follow({kRefuses, -1, kRefuses, -1}, {"a:1", "b:1"});
-  EXPECT_EQ(first_view(milliseconds(50)).error().code(), StatusCode::kTimedOut);
+  auto seen = first_view(milliseconds(50));
+  EXPECT_EQ(seen.error().code(), StatusCode::kTimedOut);
+  EXPECT_NE(seen.error().to_string().find("made not to answer"), std::string::npos) << "why";
+}
+
+TEST_F(RemoteMapTest, AWaitForAQuietWorkerTimesOut) {
+  follow({});
+  auto seen = first_view(milliseconds(50));
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().code(), StatusCode::kTimedOut);
+  EXPECT_EQ(seen.error().to_string().find("no worker"), std::string::npos) << "none has failed";
+}
+
+TEST_F(RemoteMapTest, EachQuietWorkerIsAskedThreeTimes) {
+  follow({0, 0, 0, 0, 0, 0, 0, 0, 0}, {"a:1", "b:1"});
+  const auto all = asked();
+  ASSERT_GE(all.size(), 9u);
+  for (size_t i = 1; i < 9; ++i) EXPECT_EQ(all[i] != all[i - 1], i % 3 == 0) << i;
+}
+
+TEST_F(RemoteMapTest, OneFailureAfterAnAnswerIsNoPause) {
+  follow({-1, 3, -1, 4}, {"a:1", "b:1"}, std::chrono::hours(1));
+  EXPECT_EQ(told(), (std::vector<RegistryRevision>{3, 4}));
 }
 
 TEST_F(RemoteMapTest, WhoIsRefusedNoLongerHasAView) {

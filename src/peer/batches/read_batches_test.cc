@@ -162,7 +162,10 @@ TEST_F(ReadBatchesTest, WhoGivesUpLeavesTheOthersAsTheyAre) {
   auto leaves = begin(*batches, "c", Context::background().with_cancel(gives_up.get_token()));
   auto late = begin(*batches, "d", Context::background().with_timeout(milliseconds(30)));
   gives_up.request_stop();
-  EXPECT_EQ(leaves->reply.get().result.error().code(), StatusCode::kCancelled);
+  const auto left = leaves->reply.get();
+  EXPECT_EQ(left.result.error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(left.reach, PeerReach::kNotReached);
+  EXPECT_EQ(left.epoch, 0) << "no worker has named its ring";
   EXPECT_EQ(late->reply.get().result.error().code(), StatusCode::kTimedOut);
   asker_->release();
   for (auto& one : all) expect_read(*one);

@@ -116,6 +116,19 @@ TEST_F(HedgedReadTest, OnlyWhatHasNotComeIsAskedOfTheSecond) {
   EXPECT_EQ(cluster_.store().read_bytes() - before, kBytes);
 }
 
+TEST_F(HedgedReadTest, AnAnswerOfTheFirstEndsTheSecond) {
+  learn();
+  made(1)->hangs = true;
+  cluster_.store().hold_reads();
+  auto reading = boost::asio::co_spawn(executor_.any(), begin(), boost::asio::use_future);
+  while (made(1)->asked == 0) std::this_thread::yield();
+  cluster_.store().release_reads();
+  const HedgedReply got = reading.get();
+  EXPECT_TRUE(got.reply.result);
+  EXPECT_FALSE(got.of_second);
+  EXPECT_EQ(text_, "abcd");
+}
+
 TEST_F(HedgedReadTest, WithoutReadsToJudgeByNobodyElseIsAsked) {
   made(0)->hangs = true;
   EXPECT_FALSE(read(Context::background().with_timeout(milliseconds(20))).result);

@@ -51,6 +51,18 @@ TEST_F(ReplicaSourceTest, FromTheFirstCandidateAsOneWhoAsksItAlone) {
   EXPECT_EQ(cluster_.asked(), 1);
 }
 
+TEST_F(ReplicaSourceTest, ReadsOneVersion) {
+  EXPECT_TRUE(source_->capabilities().conditional_read);
+  cluster_.store().put("train/a.txt", "bbbb");
+  EXPECT_EQ(read().value(), "bb");
+  ReadRequest request{"train/a.txt", {1, 2}, Version::etag("another")};
+  request.object_size = 4;
+  std::string text(2, '\0');
+  auto got = executor_.wait(
+      source_->read(Context::background(), request, std::as_writable_bytes(std::span(text))));
+  EXPECT_EQ(got.error().code(), StatusCode::kChanged);
+}
+
 TEST_F(ReplicaSourceTest, FromWhoStandsInForIt) {
   candidate(0).up = false;
   EXPECT_EQ(read().value(), "aa");
