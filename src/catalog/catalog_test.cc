@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "catalog/catalog_fixture_test.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 
 namespace leat::testing {
 namespace {
@@ -13,13 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-double metric(std::string_view name, std::string_view labels = "") {
-  for (const MetricSample& sample : metrics_samples()) {
-    if (sample.name == name && sample.labels == labels) return sample.value;
-  }
-  return -1;
-}
 
 TEST_F(CatalogTest, ADirectoryIsListedOnceAndAnswersFromMemory) {
   bucket_->put("a/one", "1");

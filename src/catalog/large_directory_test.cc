@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "catalog/catalog_fixture_test.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 
 namespace leat::testing {
 namespace {
@@ -20,12 +20,7 @@ class LargeDirectoryTest : public CatalogTest {
   static CatalogOptions options(uint64_t in_memory) {
     return {.names_in_memory_max = in_memory, .scratch_directory = ::testing::TempDir()};
   }
-  static double names_in_memory() {
-    for (const MetricSample& sample : metrics_samples()) {
-      if (sample.name == "leat_catalog_names") return sample.value;
-    }
-    return -1;
-  }
+  static double names_in_memory() { return metric("leat_catalog_names"); }
 };
 
 TEST_F(LargeDirectoryTest, AnswersAsOneInMemoryDoes) {

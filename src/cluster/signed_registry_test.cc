@@ -16,7 +16,7 @@
 #include "cluster/registry_mirror.h"
 #include "cluster/told_test.h"
 #include "cluster/wait_until_test.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 
 namespace leat {
 namespace {
@@ -172,12 +172,8 @@ TEST_F(SignedRegistryTest, EachRecordIsCountedOnce) {
 
 TEST_F(SignedRegistryTest, RejectedRecordIsCountedByReason) {
   const auto counted = [](std::string_view reason) {
-    const std::string labels = fmt::format("reason=\"{}\"", reason);
-    for (const MetricSample& sample : metrics_samples()) {
-      const bool is_it = sample.name == "leat_cluster_rejected_records_total";
-      if (is_it && sample.labels == labels) return sample.value;
-    }
-    return -1.0;
+    return testing::metric("leat_cluster_rejected_records_total",
+                           fmt::format("reason=\"{}\"", reason));
   };
   const double unsigned_before = counted("unsigned"), unknown_before = counted("unknown_key");
   put(*stranger_, "a", "x");

@@ -17,7 +17,7 @@
 #include "fetch/fetcher.h"
 #include "fetch/memory_page_store_test.h"
 #include "source/memory_source_test.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 
 namespace leat::testing {
 
@@ -34,13 +34,6 @@ inline std::string random_content(uint64_t size, uint64_t seed) {
 // Another thread makes the condition true soon; the test's timeout bounds the wait.
 inline void wait_until(const std::function<bool()>& condition) {
   while (!condition()) std::this_thread::yield();
-}
-
-inline double metric(std::string_view name, std::string_view labels = "") {
-  for (const MetricSample& sample : metrics_samples()) {
-    if (sample.name == name && sample.labels == labels) return sample.value;
-  }
-  return -1;
 }
 
 // One read that runs concurrently with the test.

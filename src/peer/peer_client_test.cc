@@ -15,7 +15,7 @@
 #include "peer/peer_error.h"
 #include "peer/peer_terms.h"
 #include "peer/snapshots/peer_snapshots.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 
 namespace leat {
 namespace {
@@ -215,22 +215,16 @@ Task<HttpResponse> repeats(Context, HttpRequest request) {
   co_return response;
 }
 
-uint64_t requests_total() {
-  const std::string text = metrics_text(), line = "\nleat_peer_requests_total ";
-  const size_t at = text.find(line);
-  return at == std::string::npos ? 0 : std::stoull(text.substr(at + line.size()));
-}
-
 TEST_F(PeerClientTest, AnOrderOfAJobArrivesWhole) {
   auto server = serve(&repeats);
   auto peer = client(server->endpoint().to_string(), kEnough, hours(1));
-  const uint64_t before = requests_total();
+  const double before = testing::metric("leat_peer_requests_total");
   auto reply =
       executor_.wait(peer->jobs(Context::background(), "POST", "/one", "ticket", "what to do"));
   ASSERT_TRUE(reply.result) << reply.result.error().to_string();
   EXPECT_EQ(*reply.result, "POST /peer/v1/jobs/one what to do");
   EXPECT_EQ(reply.epoch, 7);
-  EXPECT_EQ(requests_total(), before + 1);
+  EXPECT_EQ(testing::metric("leat_peer_requests_total"), before + 1);
   executor_.wait(server->stop());
 }
 

@@ -18,10 +18,10 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Contains;
-using testing::counted;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using testing::metric;
 using ::testing::Not;
 using testing::pattern;
 using testing::TreeRig;
@@ -91,14 +91,14 @@ TEST(Versions, ADirectoryThatBecameAFileIsChanged) {
   TreeRig rig({.freshness = kMinute});
   rig.source->put("a/x", "one");
   const NodeId a = rig.node(kRootNode, "a");
-  const uint64_t before = counted("leat_vfs_changed_total");
+  const double before = metric("leat_vfs_changed_total");
   EXPECT_TRUE(rig.attributes(a));
-  EXPECT_EQ(counted("leat_vfs_changed_total"), before);
+  EXPECT_EQ(metric("leat_vfs_changed_total"), before);
   rig.source->remove("a/x");
   rig.source->put("a", "two");
   rig.advance(61s);
   EXPECT_EQ(rig.attributes(a).error().code(), StatusCode::kChanged);
-  EXPECT_EQ(counted("leat_vfs_changed_total"), before + 1);
+  EXPECT_EQ(metric("leat_vfs_changed_total"), before + 1);
 }
 
 // A listing in use may be older than later metadata.
@@ -326,18 +326,19 @@ TEST(Reading, IsCountedWhetherItWaitsOrNot) {
   TreeRig rig;
   rig.source->put("x", pattern(100'000, 4));
   const auto file = rig.open(rig.node(kRootNode, "x")).value();
-  const std::string bytes = R"(leat_vfs_read_bytes_total{folder="/data"})";
-  const std::string store = R"(leat_vfs_reads_total{folder="/data",answered="from_store"})";
-  const std::string in_place = R"(leat_vfs_reads_total{folder="/data",answered="in_place"})";
+  const auto bytes = [] { return metric("leat_vfs_read_bytes_total", R"(folder="/data")"); };
+  const auto reads = [](std::string_view answered) {
+    return metric("leat_vfs_reads_total", fmt::format(R"(folder="/data",answered="{}")", answered));
+  };
   ASSERT_TRUE(rig.read(*file, 0, 1000));
-  EXPECT_EQ(counted(bytes), 1000u);
-  EXPECT_EQ(counted(store), 1u);
-  EXPECT_EQ(counted(in_place), 0u);
+  EXPECT_EQ(bytes(), 1000);
+  EXPECT_EQ(reads("from_store"), 1);
+  EXPECT_EQ(reads("in_place"), 0);
   ASSERT_TRUE(rig.load(file->ref()));
   ASSERT_TRUE(file->try_read(99'500, 1000));
-  EXPECT_EQ(counted(bytes), 1500u);
-  EXPECT_EQ(counted(store), 1u);
-  EXPECT_EQ(counted(in_place), 1u);
+  EXPECT_EQ(bytes(), 1500);
+  EXPECT_EQ(reads("from_store"), 1);
+  EXPECT_EQ(reads("in_place"), 1);
 }
 
 TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {

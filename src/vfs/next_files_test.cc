@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-using testing::counted;
+using testing::metric;
 using testing::pattern;
 using testing::TreeRig;
 using testing::TreeRigOptions;
@@ -90,8 +90,8 @@ class NextFilesTest : public ::testing::Test {
     }
     return all;
   }
-  static uint64_t files_total(const std::string& what) {
-    return counted("leat_vfs_next_files_total{what=\"" + what + "\"}");
+  static double files_total(std::string_view what) {
+    return metric("leat_vfs_next_files_total", fmt::format("what=\"{}\"", what));
   }
   FileRefPtr ref_of(const std::string& path) {
     return (**rig->catalog->try_lookup("/data/" + path)).ref;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "source/memory_source_test.h"
-#include "telemetry/metrics.h"
+#include "telemetry/metric_values_test.h"
 #include "vfs/file_system.h"
 #include "vfs/inspected_file_system.h"
 #include "vfs/memory_page_store_test.h"
@@ -120,14 +120,6 @@ inline std::string pattern(size_t size, uint64_t seed) {
     c = static_cast<char>(state >> 56);
   }
   return text;
-}
-
-// The value of the metric with that name and those labels, as a scrape shows it.
-inline uint64_t counted(const std::string& metric) {
-  const std::string text = "\n" + metrics_text(), line = "\n" + metric + " ";
-  const size_t at = text.find(line);
-  LEAT_CHECK(at != std::string::npos);
-  return std::stoull(text.substr(at + line.size()));
 }
 
 }  // namespace leat::testing
