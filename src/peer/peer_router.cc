@@ -115,6 +115,10 @@ Task<std::optional<Result<T>>> PeerRouter::ask_around(Context context, Placement
     }
     if (reply.reach == PeerReach::kAnswered) {
       if (route.instead) stood_in.add();
+      // Lack of room concerns one worker, so the error names it.
+      if (!reply.result && reply.result.error().code() == StatusCode::kNoSpace) {
+        reply.result = Error(reply.result.error().with_context("worker " + peers_.name_of(id)));
+      }
       co_return std::optional<Result<T>>(std::move(reply.result));
     }
     if (!reply.result) {

@@ -39,27 +39,15 @@ Task<Result<uint64_t>> PeerTarget::ask(Context context, UpkeepAction action, Fil
   Result<WorkersFile> known = as_workers_know(*map_.view(), *file);
   if (!known) co_return Error(known.error());
   PeerUpkeep question{.action = action, .mount = known->mount, .file = known->file, .range = range};
-  PeerRouter::Ask<uint64_t> asking = [this, context, question](PeerPtr peer, PeerRoute route) {
+  PeerRouter::Ask<uint64_t> asking = [context, question](PeerPtr peer, PeerRoute route) {
     PeerUpkeep asked = question;
     asked.route = std::move(route);
-    return ask_one(context, std::move(peer), std::move(asked));
+    return peer->upkeep(context, std::move(asked));
   };
   const auto key = PlacementKey::stripe(known->file->store, known->file->key,
                                         stripe_at(range.offset, file->size));
   co_return co_await router_.ask<uint64_t>(context, key, fmt::format("'/{}'", file->key),
                                            std::move(asking));
-}
-
-Task<PeerReply<uint64_t>> PeerTarget::ask_one(Context context, PeerPtr peer,
-                                              PeerUpkeep question) const {
-  PeerReply<uint64_t> reply = co_await peer->upkeep(std::move(context), std::move(question));
-  if (reply.result || reply.result.error().code() != StatusCode::kNoSpace) co_return reply;
-  for (const WorkerId& id : peers_.known()) {
-    if (peers_.find(id) != peer) continue;
-    reply.result = Error(reply.result.error().with_context("worker " + peers_.name_of(id)));
-    break;
-  }
-  co_return reply;
 }
 
 Task<Result<uint64_t>> PeerTarget::drop(Context context, std::vector<FileRefPtr> files) {

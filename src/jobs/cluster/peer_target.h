@@ -47,8 +47,6 @@ class PeerTarget : public CacheTarget {
 
   Task<Result<uint64_t>> ask(Context context, UpkeepAction action, FileRefPtr file,
                              ByteRange range);
-  // Asks one worker. An error for want of space names the worker: all have caches of one path.
-  Task<PeerReply<uint64_t>> ask_one(Context context, PeerPtr peer, PeerUpkeep question) const;
   Task<> verify_one(Activity::Token token, Context context, WorkerId worker, uint64_t job,
                     const HostCache::StepListener* listener, Verified* all);
 
