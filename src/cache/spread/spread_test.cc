@@ -281,10 +281,10 @@ TEST(SpreadStore, AllOfThemFailAndSoDoesTheStart) {
 TEST(SpreadStore, APackedRangeIsFoundInItsDirectory) {
   TempDirectory a, b;
   Spread store({small(a), small(b)});
-  const auto refs = objects(8);
+  const auto refs = objects(100);
   for (const FileRefPtr& ref : refs) ASSERT_TRUE(store.write(ref));
   store.flush();
-  ASSERT_EQ(count_held(store, refs), 8) << "from then on they are verified";
+  ASSERT_EQ(count_held(store, refs), 100) << "from then on they are verified";
   ASSERT_GT(store.objects(0), 0);
   ASSERT_GT(store.objects(1), 0);
   for (const FileRefPtr& ref : refs) {
