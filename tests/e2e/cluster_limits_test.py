@@ -18,7 +18,6 @@ from e2e.cluster_jobs_test import cluster_job, jobs_of, leader_of, others_than
 from e2e.content import content, version_of
 from e2e.objects import put_all
 from rig.cluster import Place
-from rig.memory_group import MemoryGroup, NoGroups
 from rig.process import is_alive, wait_until
 
 MIB = 1 << 20
@@ -35,14 +34,9 @@ def read_at_once(mount, order, readers):
 
 
 @pytest.fixture
-def groups():
+def groups(make_memory_group):
     """One for a worker, one for a client, each with less than they read."""
-    made = []
-    try:
-        made += [MemoryGroup(GROUP_BYTES) for _ in range(2)]
-    except NoGroups as why:
-        pytest.skip(str(why))
-    yield made
+    return [make_memory_group(GROUP_BYTES) for _ in range(2)]
 
 
 def test_memory_groups_kill_nobody(make_cluster, groups):

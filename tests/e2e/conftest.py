@@ -11,6 +11,7 @@ from e2e.objects import client, put_all
 from rig import schemas
 from rig.cluster import Cluster, here
 from rig.leat import Leat
+from rig.memory_group import MemoryGroup, NoGroups
 from rig.store import Store
 
 Leat.listener = schemas.check_if_json
@@ -39,6 +40,17 @@ def leat(folder):
     program = Leat(os.path.join(folder, "leat"))
     yield program
     program.close()
+
+
+@pytest.fixture
+def make_memory_group():
+    """Control groups with so many bytes of memory; skips the test where none can be made."""
+    def make(limit_bytes):
+        try:
+            return MemoryGroup(limit_bytes)
+        except NoGroups as why:
+            pytest.skip(str(why))
+    return make
 
 
 @pytest.fixture

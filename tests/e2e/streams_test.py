@@ -10,7 +10,6 @@ import time
 import pytest
 
 from e2e.objects import put_all
-from rig.memory_group import MemoryGroup, NoGroups
 from rig.process import wait_until
 
 KIB, MIB = 1024, 1024 * 1024
@@ -94,12 +93,8 @@ class PeakMemory(threading.Thread):
 
 
 @pytest.fixture
-def group():
-    try:
-        made = MemoryGroup(512 * MIB)
-    except NoGroups as why:
-        pytest.skip(str(why))
-    yield made
+def group(make_memory_group):
+    return make_memory_group(512 * MIB)
 
 
 def nothing_under_way(leat):
