@@ -64,6 +64,11 @@ def status(machine):
     return schemas.check(["status"], machine.run("leat", "status", "--json").stdout)
 
 
+def mounts_of(said):
+    """Mounts of a status, without `passthrough_files`: it counts what a reader has open just then."""
+    return [{k: v for k, v in mount.items() if k != "passthrough_files"} for mount in said["mounts"]]
+
+
 def test_it_installs_and_a_folder_can_be_read(installed, data):
     assert installed.run("leat", "version").stdout.startswith("leat ")
     assert installed.run("dpkg", "-V", "leat").stdout == ""
@@ -90,7 +95,7 @@ def test_an_upgrade_takes_no_folder_away(installed, data, next_packages):
     installed.run("leat", "upgrade")
     after = status(installed)
     assert after["pid"] != before["pid"]
-    assert after["mounts"] == before["mounts"]
+    assert mounts_of(after) == mounts_of(before)
     assert os.readlink(installed.path(f"/proc/{after['pid']}/exe")).endswith("/usr/bin/leat")
     time.sleep(0.2)
     rounds, errors = reader.stop()
