@@ -30,10 +30,7 @@ endif()
 
 find_program(LEAT_CCACHE ccache)
 if(LEAT_CCACHE)
-  # Precompiled headers are cached only if the compiler leaves time stamps out of them.
+  # A precompiled header is the same each time only if the compiler leaves time stamps out of it.
   add_compile_options(-Xclang -fno-pch-timestamp)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignores.txt
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${LEAT_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/compile_cached" "${LEAT_CCACHE}" "${CMAKE_SOURCE_DIR}")
 endif()
