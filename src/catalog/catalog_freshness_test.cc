@@ -16,11 +16,11 @@ TEST_F(CatalogTest, MaxAgeIsBelievedToItsEndAndNotLonger) {
   mount("/m", bucket_);
   FileRefPtr first = lookup("/m/x")->ref;
   bucket_->put("x", "22");
-  pass(59s);
+  pass(60s - 1ns);
   EXPECT_EQ(lookup("/m/x")->ref, first);
   EXPECT_EQ(lookup_for_open("/m/x")->ref, first);
   EXPECT_EQ(bucket_->lists(), 1u);
-  pass(1s);
+  pass(1ns);
   EXPECT_FALSE(catalog_->try_lookup("/m/x"));
   EXPECT_EQ(lookup_for_open("/m/x")->info.size, 2u);
   EXPECT_EQ(bucket_->lists(), 2u);
@@ -111,6 +111,19 @@ TEST_F(CatalogTest, ValidateAsksAtEachOpenAndOnlyThen) {
   EXPECT_TRUE(lookup_for_open("/m/d")->info.is_directory());
   settle();
   EXPECT_THAT(take_changes(), ElementsAre("-/m:x", "/:m", "/m:x"));
+}
+
+TEST_F(CatalogTest, FirstOpenUnderValidateChecksTheFile) {
+  bucket_->put("d/y", "1");
+  bucket_->put("d/sub/z", "1");
+  mount("/m", bucket_, "", "validate");
+  EXPECT_EQ(lookup_for_open("/m/d/y")->info.size, 1u);
+  EXPECT_EQ(bucket_->lists(), 1u);
+  EXPECT_EQ(bucket_->stats(), 1u) << "the listing alone does not answer an open";
+  mount("/n", bucket_, "", "validate");
+  EXPECT_TRUE(lookup_for_open("/n/d/sub")->info.is_directory());
+  EXPECT_EQ(bucket_->lists(), 2u);
+  EXPECT_EQ(bucket_->stats(), 1u) << "a directory has no version to check";
 }
 
 // A source that answers from memory, and receives change notifications or not.
@@ -248,6 +261,22 @@ TEST_F(CatalogTest, AFileFoundByACheckKeepsItsFileRefInTheNextListing) {
   EXPECT_THAT(names("/m"), ElementsAre("new", "x"));
   EXPECT_EQ(bucket_->lists(), 2u);
   EXPECT_EQ(lookup("/m/new")->ref, ref);
+}
+
+TEST_F(CatalogTest, AListingShowsTheFileThatACheckFound) {
+  bucket_->put("x", "1");
+  mount("/m", bucket_);
+  EXPECT_TRUE(lookup("/m/x"));
+  bucket_->put("new", "four");
+  pass(6s);
+  const FileRefPtr ref = lookup("/m/new")->ref;
+  const ListingPtr listing = list("/m").value();
+  EXPECT_EQ(bucket_->lists(), 1u);
+  Listing::Cursor cursor = listing->from(0);
+  ASSERT_TRUE(cursor.next());
+  EXPECT_EQ(cursor.view().name, "new");
+  EXPECT_EQ(cursor.view().size, 4u);
+  EXPECT_EQ(*cursor.view().version, ref->version);
 }
 
 TEST_F(CatalogTest, ChangesAndDeletionsAreToldOnce) {

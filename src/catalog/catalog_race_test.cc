@@ -40,6 +40,38 @@ Task<> look_up_into(Catalog* catalog, Context context, std::string path, Answers
   answers->done.count_down();
 }
 
+// A bucket where one listing waits with its answer, so that the answer is older than later changes.
+class LateSource : public MemorySource {
+ public:
+  void hold_next() {
+    std::lock_guard lock(gate_mutex_);
+    next_ = SharedResult<bool>::make();
+  }
+  void await_held() const { holds_.wait(false); }
+  void release() { held_->set(true); }
+
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    Result<ListPage> page = co_await MemorySource::list(context, std::move(request));
+    std::shared_ptr<SharedResult<bool>> gate;
+    {
+      std::lock_guard lock(gate_mutex_);
+      gate = std::exchange(next_, nullptr);
+      if (gate) held_ = gate;
+    }
+    if (!gate) co_return page;
+    holds_ = true;
+    holds_.notify_all();
+    Result<bool> open = co_await gate->wait(context, "a held answer");
+    if (!open) co_return Error(open.error());
+    co_return page;
+  }
+
+ private:
+  std::mutex gate_mutex_;
+  std::shared_ptr<SharedResult<bool>> next_, held_;
+  std::atomic<bool> holds_ = false;
+};
+
 TEST_F(CatalogTest, EverybodyWaitsForOneListingAndGetsTheSame) {
   for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("d/{}", i), "x");
   mount("/m", bucket_);
@@ -122,6 +154,58 @@ TEST_F(CatalogTest, AReportDuringAListingIsNotLostWithIt) {
   EXPECT_FALSE(catalog_->try_lookup("/m/d/x"));
   EXPECT_TRUE(lookup("/m/d/x"));
   EXPECT_EQ(bucket_->stats(), 1u);
+}
+
+TEST_F(CatalogTest, AReportDuringTheFirstListingIsKept) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_);
+  bucket_->hold();
+  Answers answers(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &answers));
+  bucket_->await_arrivals(1);
+  catalog_->report_changed("/m/d/x");
+  bucket_->release();
+  answers.done.wait();
+  EXPECT_FALSE(catalog_->try_lookup("/m/d/x"));
+  EXPECT_TRUE(lookup("/m/d/x"));
+  EXPECT_EQ(bucket_->stats(), 1u);
+}
+
+TEST_F(CatalogTest, AnOlderListingDoesNotReplaceANewer) {
+  const auto late = std::make_shared<LateSource>();
+  late->put("d/x", "1");
+  mount("/m", late);
+  late->hold_next();
+  Answers older(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &older));
+  late->await_held();
+  late->put("d/y", "1");
+  catalog_->invalidate("/m/d");
+  EXPECT_THAT(names("/m/d"), ::testing::ElementsAre("x", "y"));
+  late->release();
+  older.done.wait();
+  EXPECT_THAT(names("/m/d"), ::testing::ElementsAre("x", "y"));
+  EXPECT_EQ(late->lists(), 2u) << "the newer listing is still fresh";
+}
+
+TEST_F(CatalogTest, ACheckOutlivesAListingBegunBefore) {
+  const auto late = std::make_shared<LateSource>();
+  late->put("d/x", "1");
+  mount("/m", late, "", "validate");
+  EXPECT_TRUE(lookup("/m/d/x"));
+  pass(60s);
+  late->hold_next();
+  Answers older(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &older));
+  late->await_held();
+  pass(1ms);
+  late->put("d/x", "22");
+  EXPECT_EQ(lookup_for_open("/m/d/x")->info.size, 2u);
+  late->release();
+  older.done.wait();
+  const auto known = catalog_->try_lookup("/m/d/x");
+  ASSERT_TRUE(known && *known);
+  EXPECT_EQ((*known)->info.size, 2u);
 }
 
 TEST_F(CatalogTest, ALookupThatAReportOvertakesAsksAboutTheNameAlone) {

@@ -263,6 +263,17 @@ TEST_F(CatalogSnapshotTest, GoingOverToOneTellsWhatWasKnownOtherwise) {
   EXPECT_EQ(lookup("/m/d/same")->mount->entry.policy.freshness.to_string(), "snapshot");
 }
 
+TEST_F(CatalogSnapshotTest, ChangesOfAnExchangeWaitForRoom) {
+  bucket_->put("d/changed", "1");
+  mount_snapshot("/m", snapshot());
+  take_changes();
+  bucket_->put("d/changed", "2");
+  ASSERT_TRUE(use("/m", snapshot()));
+  std::lock_guard lock(changes_mutex_);
+  EXPECT_EQ(changes_.size(), 2u);
+  for (const CatalogChange& change : changes_) EXPECT_TRUE(change.patient) << change.name;
+}
+
 TEST_F(CatalogSnapshotTest, ReleasingItGoesBackToTheFreshnessBefore) {
   bucket_->put("d/sub/x", "1");
   bucket_->put("top", "1");

@@ -153,6 +153,12 @@ TEST_F(CatalogTest, MountPointsAppearInTheirParentsAndHideWhatIsThere) {
   EXPECT_EQ(catalog_->mounts().size(), 4u);
 }
 
+TEST_F(CatalogTest, AMountPointIsFreshForATime) {
+  mount("/data/m", bucket_);
+  EXPECT_GT(lookup("/data")->fresh_until, Clock::time_point(Clock::duration(now_.load())));
+  EXPECT_GT(lookup("/data/m")->fresh_until, Clock::time_point(Clock::duration(now_.load())));
+}
+
 TEST_F(CatalogTest, UnmountForgetsWhatWasBelowAndShowsWhatWasHidden) {
   auto inner = std::make_shared<MemorySource>("inner");
   inner->put("new", "x");

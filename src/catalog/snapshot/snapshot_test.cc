@@ -272,5 +272,23 @@ TEST(SnapshotEntryTest, TakesNoNoise) {
   }
 }
 
+TEST(SnapshotEntryTest, RefusesANumberOfElevenBytes) {
+  const std::string noise = std::string(1, '\0') + std::string(10, '\x80') + "\x01" + "a\x05";
+  SnapshotEntry entry;
+  size_t at = 0;
+  EXPECT_FALSE(read_entry(std::as_bytes(std::span(noise)), at, entry));
+}
+
+TEST(SnapshotEntryTest, AHexEntityTagTakesHalfItsDigits) {
+  SnapshotEntry hex, other;
+  hex.path = other.path = "a";
+  hex.version = Version::etag("\"d41d8cd98f00b204e9800998ecf8427e\"");
+  other.version = Version::etag("\"g41d8cd98f00b204e9800998ecf8427e\"");
+  std::string hex_bytes, other_bytes;
+  append_entry(hex_bytes, hex, 0);
+  append_entry(other_bytes, other, 0);
+  EXPECT_EQ(hex_bytes.size(), other_bytes.size() - 34 + 16);
+}
+
 }  // namespace
 }  // namespace leat
