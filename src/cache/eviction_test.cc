@@ -145,6 +145,17 @@ TEST(S3Fifo, WhatIsUsedOutlivesAScan) {
   }
 }
 
+TEST(S3Fifo, APromotedObjectIsAsYoungAsTheNewest) {
+  S3Fifo fifo;
+  auto used = std::make_shared<Evictable>();
+  fifo.insert(id_of(1), used, 10, /*birth_ns=*/3);
+  for (int i = 0; i < 2; ++i) used->touch();
+  fifo.insert(id_of(2), std::make_shared<Evictable>(), 10, /*birth_ns=*/7);
+  EXPECT_EQ(fifo.oldest_birth(), 3);
+  EXPECT_EQ(fifo.evict(), id_of(2));
+  EXPECT_EQ(fifo.oldest_birth(), 7);
+}
+
 TEST(S3Fifo, HeldFilesStayAndAllHeldIsNothing) {
   S3Fifo fifo;
   auto held = std::make_shared<Evictable>(), free = std::make_shared<Evictable>();

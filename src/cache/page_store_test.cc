@@ -191,6 +191,22 @@ TEST(PageStore, WhereAPackedObjectLiesCanBeHandedToTheKernel) {
   EXPECT_EQ(bytes, content(*small, range).to_string());
 }
 
+TEST(PageStore, AReadSmallObjectIsSyncedWithoutAFlush) {
+  TempDirectory directory;
+  auto options = TestStore::options(directory.path());
+  options.capacity_bytes = 4096 * kMiB;
+  options.segment_bytes = 16 * kMiB;
+  TestStore store(options);
+  auto first = object("small/first", 60'000);
+  ASSERT_TRUE(store.write_whole(first));
+  // Fills the first piece of the segment, which is written then, and does not seal the segment.
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_TRUE(store.write_whole(object(fmt::format("small/{}", i), 60'000)));
+  }
+  EXPECT_FALSE(store->stored(*first, {0, 100}));
+  until([&] { return store.holds(first) && store->stored(*first, {0, 100}); });
+}
+
 TEST(PageStore, HeldBytesCountUntilTheLastHolderIsGone) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));

@@ -59,6 +59,19 @@ TEST(Pools, AQuotaIsKeptByEvictionWithinThePool) {
   }
 }
 
+TEST(Pools, AQuotaBelowASegmentIsKept) {
+  constexpr uint64_t kQuota = 150'000;
+  TempDirectory directory;
+  TestStore store(TestStore::options(directory.path()));
+  store->set_pool_policy(pool_of_mount("/tiny"), {.name = "/tiny", .quota_bytes = kQuota});
+  // Two of them fit, in a segment that is not full and gives its bytes nevertheless.
+  for (const auto& ref : objects_of("/tiny", 10, 60'000)) {
+    until([&] { return store.write_whole(ref).has_value(); });
+    EXPECT_LE(used_by(store, "/tiny"), kQuota);
+  }
+  EXPECT_GT(used_by(store, "/tiny"), 60'000u);
+}
+
 TEST(Pools, ALowerQuotaFreesWhatIsBeyondIt) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
@@ -255,6 +268,14 @@ TEST(ReuseMeter, TellsEpochsFromSkewedUse) {
     for (uint32_t i = 0; i < 4 * kObjects; ++i) trace.push_back(zipf(random));
     EXPECT_FALSE(even(trace)) << skew;
   }
+}
+
+TEST(ReuseMeter, EightRepeatsOfSixteenAreEvidence) {
+  std::vector<uint32_t> trace = epochs(16, 1, false);
+  for (uint32_t number = 0; number < 7; ++number) trace.push_back(number);
+  EXPECT_FALSE(even(trace));
+  trace.push_back(7);
+  EXPECT_TRUE(even(trace));
 }
 
 TEST(ReuseMeter, SaysNothingBeforeSomethingIsUsedAgain) {

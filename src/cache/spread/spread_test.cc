@@ -117,6 +117,7 @@ TEST(SpreadStore, AfterARestartInAnotherOrderAndWithOneMoreEverythingIsFound) {
   Spread store({small(c), small(b), small(a)});
   ASSERT_TRUE(store.opened);
   EXPECT_EQ(count_held(store, refs), 406);
+  EXPECT_EQ(store->stats().files, 6);
   EXPECT_EQ(store.objects(0), 0);
   // New objects go to the new directory, too.
   std::vector<FileRefPtr> more;
