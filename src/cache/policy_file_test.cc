@@ -101,6 +101,20 @@ TEST_F(Policies, OutliveAKill) {
   EXPECT_EQ(policy_of(store, kScratch), kScratchPolicy);
 }
 
+TEST_F(Policies, TheirFileIsChargedAfterARestartToo) {
+  uint64_t without = 0;
+  {
+    TestStore store(options());
+    without = store->stats().used_bytes;
+    store->set_pool_policy(kPinned, kPinnedPolicy);
+    until([&] { return says(directory_.path(), kPinned, kPinnedPolicy); });
+    EXPECT_EQ(store->stats().used_bytes, without + 2 * kPageBytes) << "and its successor";
+    store.close();
+  }
+  TestStore store(options());
+  EXPECT_EQ(store->stats().used_bytes, without + 2 * kPageBytes);
+}
+
 TEST_F(Policies, ASmallerCapacityAtAStartTakesNothingThatIsPinned) {
   auto pinned = objects_of(kPinned, "pinned", 30), others = objects_of(PoolId{5}, "other", 60);
   {
