@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up JUnit files of several test runners and closes with one plain line.
 
-Usage: sum_results.py NAME=FILE…   A file that is missing or unreadable counts as one failure, and so
+Usage: sum_results.py NAME=FILE… [--budget NAME=SECONDS]…   A file that is missing or unreadable counts as one failure, and so
 does one beside which FILE.over_time lies: a suite that died or was ended must not look like one that
 passed. What failed is named, with the end of what it said, so that it need not be looked for far
-above.
+above. FILE.seconds holds how long the suite took; a suite over its budget is named, and does not fail:
+machines differ, and the budget is for two idle cores.
 """
 
+import argparse
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
@@ -51,13 +53,30 @@ def count(path):
     return counts
 
 
+def duration(path, budget):
+    """How long a suite took, beside its budget; empty if that is not known."""
+    try:
+        seconds = int(Path(f"{path}.seconds").read_text())
+    except OSError:
+        return ""
+    if budget is None:
+        return f"  {seconds:5} s"
+    over = "  OVER ITS BUDGET" if seconds > budget else ""
+    return f"  {seconds:5} s of {budget} s{over}"
+
+
 def main():
+    parser = argparse.ArgumentParser(description="Adds up JUnit files of several test runners.")
+    parser.add_argument("suites", nargs="+", metavar="NAME=FILE")
+    parser.add_argument("--budget", action="append", default=[], metavar="NAME=SECONDS")
+    options = parser.parse_args()
+    budgets = {name: int(seconds) for name, seconds in (b.split("=") for b in options.budget)}
     total = {"passed": 0, "failed": 0, "skipped": 0}
-    for argument in sys.argv[1:]:
+    for argument in options.suites:
         name, path = argument.split("=", 1)
         counts = count(path)
         print(f"  {name:<12} {counts['passed']:5} passed {counts['failed']:4} failed"
-              f" {counts['skipped']:4} skipped")
+              f" {counts['skipped']:4} skipped{duration(path, budgets.get(name))}")
         for key in total:
             total[key] += counts[key]
     line = f"{total['passed']} passed, {total['failed']} failed"
