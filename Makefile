@@ -44,7 +44,7 @@ test: ## everything that must pass (sets up all it needs); ends with "N passed, 
 soak: ## tests for much longer, kills, power cuts, fuzzers; records the result in docs/soak.md
 	@tools/run_tests soak
 
-tsan: ## the rooms' tests under ThreadSanitizer
+tsan: ## the modules' tests under ThreadSanitizer
 	@tools/setup build
 	@cmake --preset tsan
 	@ninja -j$(JOBS) -C build/tsan
@@ -78,7 +78,7 @@ mutants: ## small changes of MODULE that no test notices (docs/mutants.md); COUN
 	@LEAT_DEPS_DIR=$(DEPS) tools/mutation/run.py $(if $(COUNT),--count $(COUNT)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(MODULE)
 
-tidy: ## clang-tidy over the rooms (slow); build/dev must be configured
+tidy: ## clang-tidy over the modules (slow); build/dev must be configured
 	@cmake --preset dev
 	@run-clang-tidy-19 -quiet -p build/dev -j$(JOBS) '^$(CURDIR)/src/.*\.cc$$'
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory at hand. A virtual machine gives free memory back to its host, at once and for as long as
 // there is any, and getting it again can cost seconds a GiB, which whoever needs memory next would
-// pay: measurements would be of the host. So this program holds what is free and lets go of it as
-// others come to need it.
+// pay: measurements would be of the host. So this program holds free memory and releases it
+// as other programs need it.
 //
 //   ballast BYTES     holds at most so many; each line on standard input: takes what is free now
 //                     and answers with the bytes that it holds. Ends with its standard input.
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kPiece = 256 * kMiB;
-// What stays free: below the first, pieces are let go of.
+// Memory that stays free: below the first limit, pieces are released.
 constexpr uint64_t kFreeMin = 768 * kMiB, kFreeMax = 1536 * kMiB;
 constexpr int kLookEveryMs = 5;
 

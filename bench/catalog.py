@@ -111,7 +111,7 @@ def local_mount_row(name, title, about, seconds):
 
 FILES = Layer("Local files", "", {
     "cold": source_row("cold", "1 GiB, page cache cold, 1 MiB × 4 in flight",
-                       "1 GiB by room source alone, page cache cold", 12),
+                       "1 GiB by module source alone, page cache cold", 12),
     "hot": source_row("hot", "the same, hot", "the same, hot", 4),
     "random": source_row("random", "4 KiB at random, cold, 32 in flight",
                          "4 KiB at random, 32 in flight, cold", 16),
@@ -311,7 +311,7 @@ CLUSTER = Layer("A cluster", "", {
                               "times"),
         "soak_open": most("soak: the same of descriptors", 1.1, "times")},
         3700, root=True, runs_max=1),
-}, ("leat_bench_bare", "leat_bench_door", "leat_bench_cluster_reader"))
+}, ("leat_bench_bare", "leat_bench_peer", "leat_bench_cluster_reader"))
 
 # From the lowest to what programs see, which is the order in which they are run.
 LAYERS = {"stores": STORES, "files": FILES, "cache": CACHE, "names": NAMES, "fuse": FUSE,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orders of reading that the mounted folder has beside those of reader.cc: plain pread(2),
+// Access patterns of a mount beside those of reader.cc: plain pread(2),
 // mmap(2) and readdir(3) loops that know nothing of what they read from.
 //
 //   fuse_reader random FILE BYTES THREADS READS SEED

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reading side of the benchmarks: plain pread(2) loops that know nothing of what they read
-// from, so that a mount and a disk are asked in exactly the same way.
+// from, so that a mount and a disk are read in exactly the same way.
 //
 //   reader sequential FILE                reads FILE once in 1 MiB steps
 //   reader files FOLDER LIST THREADS [PASSES]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks' readers share: a file to pread(2) from, threads, and the JSON line that
-// tells of bytes, wall seconds and CPU seconds. Whatever fails ends the program with the reason.
+// Shared parts of the benchmarks' readers: a file to pread(2) from, threads, and the JSON line with
+// bytes, wall seconds and CPU seconds. A failure ends the program with its reason.
 #pragma once
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ class File {
   int fd_;
 };
 
-// The sum of what `work(0)`, `work(1)` … answer, each on a thread of its own.
+// Returns the sum of the results of `work(0)`, `work(1)` …, each on its own thread.
 template <class Work>
 uint64_t on_threads(size_t threads, const Work& work) {
   std::vector<uint64_t> totals(threads);
@@ -77,10 +77,10 @@ uint64_t on_threads(size_t threads, const Work& work) {
   return total;
 }
 
-// What else a line tells: members, each with a comma before it.
+// Further members of the line, each with a comma before it.
 inline std::string more;
 
-// Runs `work`, which answers how much it has read, and prints the line.
+// Runs `work`, which returns the bytes that it has read, and prints the line.
 template <class Work>
 int measured(const Work& work) {
   const auto started = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The console's page: web/ bundled by esbuild into the build tree, for doors/console to embed. node
+# The console's page: web/ bundled by esbuild into the build tree, for frontends/console to embed. node
 # and the packages of web/package-lock.json are needed to build and not to run; tools/setup puts the
 # packages into LEAT_DEPS_DIR, in a folder that is named after the lock file's hash.
 include_guard(GLOBAL)

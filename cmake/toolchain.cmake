@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiler, linker, sanitizer and compiler-cache settings, the same for every room so that they can
+# Compiler, linker, sanitizer and compiler-cache settings, the same for every module so that they can
 # share one precompiled header.
 set(LEAT_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
 
@@ -32,5 +32,6 @@ find_program(LEAT_CCACHE ccache)
 if(LEAT_CCACHE)
   # A precompiled header is the same each time only if the compiler leaves time stamps out of it.
   add_compile_options(-Xclang -fno-pch-timestamp)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/compile_cached" "${LEAT_CCACHE}" "${CMAKE_SOURCE_DIR}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/compile_cached" "${LEAT_CCACHE}"
+      "${CMAKE_SOURCE_DIR}")
 endif()

@@ -45,7 +45,7 @@ def is_test(name):
 
 
 def is_code(name, text):
-    # A room's CMakeLists.txt is one declaration, not a work that needs a licence line.
+    # A module's CMakeLists.txt is one declaration, not a work that needs a licence line.
     return (Path(name).suffix in CODE or name in ("CMakeLists.txt", "Makefile")
             or bool(SHEBANG.match(text)))
 
@@ -68,7 +68,7 @@ def check_file(name, text):
         if LEFTOVER.search(line):
             yield f"{name}:{number}: leftover '{LEFTOVER.search(line).group(0)}'"
         if THROWING_READ.search(line) and name.startswith("src/") and not is_test(name):
-            yield f"{name}:{number}: throws where a read fails; base/whole_file.h does not"
+            yield f"{name}:{number}: throws where a read fails; base/read_file.h does not"
         if MACHINE_PATH.search(line):
             yield f"{name}:{number}: a path of one machine"
 
@@ -83,7 +83,7 @@ def check_folders(root, names):
             yield f"{folder}: {len(stems)} sources, at most {SOURCES_PER_FOLDER_MAX}"
         if folder.startswith("src/") and not (root / folder / "README.md").is_file():
             if (root / folder / "CMakeLists.txt").is_file():
-                yield f"{folder}: a room without README.md"
+                yield f"{folder}: a module without README.md"
 
 
 def defined_types(text):

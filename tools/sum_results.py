@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up JUnit files of several test runners and closes with one plain line.
 
-Usage: sum_results.py NAME=FILE… [--budget NAME=SECONDS]…   A file that is missing or unreadable counts as one failure, and so
-does one beside which FILE.over_time lies: a suite that died or was ended must not look like one that
-passed. What failed is named, with the end of what it said, so that it need not be looked for far
-above. FILE.seconds holds how long the suite took; a suite over its budget is named, and does not fail:
-machines differ, and the budget is for two idle cores.
+Usage: sum_results.py NAME=FILE… [--budget NAME=SECONDS]…
+A file that is missing or unreadable counts as one failure. So does one beside which FILE.over_time
+lies: a suite that died or was ended must not look like one that passed. What failed is named, with
+the end of what it said, so that it need not be looked for far above. FILE.seconds holds how long the
+suite took; a suite over its budget is named, and does not fail: machines differ, and the budget is
+for two idle cores.
 """
 
 import argparse

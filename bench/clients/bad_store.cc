@@ -3,7 +3,7 @@
 // it prints. Ends with its standard input, and then prints what it did as one JSON line.
 //   bad_store throttled|stalls OBJECTS OBJECT_BYTES
 // throttled: 200 requests a second, 20 at once; more are answered 503 SlowDown. stalls: each
-// connection brings one answer, and one in ten, at random, says nothing more for 60 s: from the
+// connection serves one response, and one in ten, at random, sends nothing more for 60 s: from the
 // start, within the head, or within the body.
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As little as a server of Beast can do: bodies from memory, by number ("/17"), the first one for
+// A minimal server of Beast: bodies from memory, by number ("/17"), the first one for
 // what is none; on the executor's thread, without time limits, which would cost it a timer each.
 #pragma once
 

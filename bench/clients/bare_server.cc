@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker's door is measured against: servers that do as little as can be done.
+// Minimal servers that a worker's peer server is compared with.
 //
 //   leat_bench_bare beast HOST FILE…   HTTP by Beast on one thread, files by number from memory
 //   leat_bench_bare file HOST FILE     TCP, a thread a connection: ranges of the file by sendfile
@@ -40,7 +40,7 @@ void say_port_and_wait(unsigned port) {
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
-  std::_Exit(0);  // whoever is served is not waited for
+  std::_Exit(0);  // does not wait for requests in flight
 }
 
 void beast(const char* host, const std::vector<const char*>& paths) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks' page store: room `cache` alone.
+// The benchmarks' page store: module `cache` alone.
 //
 //   leat_bench_cache fill DIR OBJECTS OBJECT_BYTES IN_FLIGHT    writes objects until they are
 //   durable leat_bench_cache open DIR OBJECTS OBJECT_BYTES              opens the store, reads some
@@ -55,18 +55,18 @@ struct Work {
 // Without what is kept for the next buffers, which is bounded for itself.
 uint64_t heap_bytes() {
   struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd - buffer_bytes_kept();
+  return heap.uordblks + heap.hblkhd - pooled_buffer_bytes();
 }
 
 class Store {
  public:
   explicit Store(const Work& work) : disk_(make_disk(executor)) {
     Result<std::unique_ptr<PageStore>> opened =
-        executor.wait(PageStore::open(Context::background(), work.options(), executor, disk_));
+        executor.block_on(PageStore::open(Context::background(), work.options(), executor, disk_));
     if (!opened) fail(opened.error().to_string());
     store_ = *std::move(opened);
   }
-  ~Store() { executor.wait(close(*store_)); }
+  ~Store() { executor.block_on(close(*store_)); }
   PageStore* operator->() { return store_.get(); }
   PageStore& operator*() { return *store_; }
 
@@ -100,7 +100,7 @@ void run_fill(const Work& work, uint64_t in_flight) {
     store.executor.spawn(write_some(work, *store, next, working));
   }
   for (uint64_t now = working; now > 0; now = working) working.wait(now);
-  must(store.executor.wait(store->flush(Context::background())));
+  must(store.executor.block_on(store->flush(Context::background())));
   watch.print(work.objects, work.object_bytes);
 }
 
@@ -114,7 +114,7 @@ void run_open(const Work& work) {
   for (uint64_t i = 0; i < kReads; ++i) {
     FileRefPtr ref = work.object((i * 7919) % work.objects);
     Result<Bytes> got =
-        store.executor.wait(store->read(Context::background(), ref, {0, work.object_bytes}));
+        store.executor.block_on(store->read(Context::background(), ref, {0, work.object_bytes}));
     if (!got) fail(got.error().to_string());
     if (i == 0) first_s = watch.seconds();
   }

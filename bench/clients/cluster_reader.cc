@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job sees of a cluster's folder: reads whole files, compares every byte, and notes how long
-// each read took and how it ended. Content: told_content.h.
+// A job's view of a cluster's mount: reads whole files, compares every byte, and records duration
+// and outcome of each read. Content: verifiable_content.h.
 //
 //   leat_bench_cluster_reader make FOLDER LIST        files, versions as listed
 //   leat_bench_cluster_reader once FOLDER LIST THREADS
@@ -12,8 +12,8 @@
 // each in that order, `cycle` again and again; `load` at random, and a directory in place of every
 // LIST_EVERYth (0: none). `parts` reads 4 KiB to 1 MiB at random, RATE times a second: a read that
 // begins late, since those before it wait, has been waited for from when it was due (0: as many as
-// there can be). These three go on until their input ends; a line there makes them tell what was
-// since the line before. `pages` reads COUNT pages of 4 KiB at random, one after the other. Told is
+// there can be). These three run until their input ends; a line there makes them print the reads
+// since the line before. `pages` reads COUNT pages of 4 KiB at random, one after the other. Output:
 // a line of JSON. Reads go past the kernel's page cache as far as posix_fadvise goes; a read is the
 // opening of a file and all of its bytes, where it is not of a part.
 #include <dirent.h>
@@ -38,7 +38,7 @@
 #include <thread>
 #include <vector>
 
-#include "told_content.h"
+#include "verifiable_content.h"
 
 namespace {
 
@@ -70,11 +70,11 @@ std::vector<Entry> read_list(const char* path) {
 // How one read ended; an empty `wrong` and `failed`, and not `stale`: well.
 struct Outcome {
   uint64_t bytes = 0;
-  bool stale = false;  // the version that was opened is gone
+  bool stale = false;  // the opened version no longer exists
   std::string failed, wrong;
 };
 
-// What was since the last telling.
+// The reads since the last output.
 class Tally {
  public:
   explicit Tally(size_t threads) : began_(threads) {}
@@ -93,7 +93,7 @@ class Tally {
     if (!outcome.failed.empty()) note(failures_, outcome.failed);
     if (!outcome.wrong.empty()) note(wrong_, outcome.wrong);
   }
-  void tell() {
+  void print() {
     std::lock_guard lock(mutex_);
     std::ranges::sort(seconds_);
     double longest = seconds_.empty() ? 0 : seconds_.back();
@@ -143,7 +143,7 @@ class Tally {
     if (messages_.size() < kMessagesMax) messages_.push_back(std::move(message));
   }
 
-  std::vector<std::atomic<int64_t>> began_;  // of a read under way; 0: none
+  std::vector<std::atomic<int64_t>> began_;  // of a read in flight; 0: none
   std::mutex mutex_;
   Now::time_point since_ = Now::now();
   std::vector<float> seconds_;
@@ -165,7 +165,7 @@ Outcome read_file(const std::string& folder, const Entry& entry, std::vector<cha
     return outcome;
   }
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  const uint64_t file = told::file_of(entry.name);
+  const uint64_t file = verifiable::file_of(entry.name);
   uint64_t version = 0;
   while (outcome.bytes < entry.bytes) {
     const size_t wanted = std::min<uint64_t>(kStepBytes, entry.bytes - outcome.bytes);
@@ -180,7 +180,7 @@ Outcome read_file(const std::string& folder, const Entry& entry, std::vector<cha
       got += static_cast<size_t>(n);
     }
     if (got < wanted) break;
-    const auto found = told::version_of(file, outcome.bytes, memory.data(), wanted);
+    const auto found = verifiable::version_of(file, outcome.bytes, memory.data(), wanted);
     if (!found || (version != 0 && *found != version)) {
       outcome.wrong = entry.name + ": wrong bytes at " + std::to_string(outcome.bytes);
       break;
@@ -226,7 +226,7 @@ int make(const std::string& folder, const std::vector<Entry>& entries) {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     for (uint64_t at = 0; at < entry.bytes; at += kStepBytes) {
       const size_t size = std::min<uint64_t>(kStepBytes, entry.bytes - at);
-      told::fill(told::file_of(entry.name), entry.version, at, memory.data(), size);
+      verifiable::fill(verifiable::file_of(entry.name), entry.version, at, memory.data(), size);
       file.write(memory.data(), static_cast<std::streamsize>(size));
     }
     if (!file.flush()) {
@@ -251,11 +251,11 @@ int once(const std::string& folder, const std::vector<Entry>& entries, size_t th
     });
   }
   pool.clear();
-  tally.tell();
+  tally.print();
   return 0;
 }
 
-// Chooses what thread number so and so reads next, says that it begins, and reads it.
+// Chooses the next read of a thread, records its start, and reads.
 using Choose = std::function<Outcome(size_t thread, std::vector<char>& memory, Tally& tally)>;
 
 int until_input_ends(size_t threads, const Choose& read) {
@@ -271,10 +271,10 @@ int until_input_ends(size_t threads, const Choose& read) {
       }
     });
   }
-  for (std::string line; std::getline(std::cin, line);) tally.tell();
+  for (std::string line; std::getline(std::cin, line);) tally.print();
   over = true;
   for (auto& thread : pool) thread.join();
-  tally.tell();
+  tally.print();
   return 0;
 }
 
@@ -315,7 +315,7 @@ Outcome read_part(const Entry& entry, int fd, std::mt19937_64& random, std::vect
   if (got < 0) {
     outcome.failed = why(entry);
   } else if (static_cast<size_t>(got) != size ||
-             !told::version_of(told::file_of(entry.name), at, memory.data(), size)) {
+             !verifiable::version_of(verifiable::file_of(entry.name), at, memory.data(), size)) {
     outcome.wrong = entry.name + ": wrong bytes at " + std::to_string(at);
   } else {
     outcome.bytes = size;
@@ -363,7 +363,7 @@ int pages(const std::string& path, const std::string& name, uint64_t bytes, uint
   }
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  const uint64_t file = told::file_of(name);
+  const uint64_t file = verifiable::file_of(name);
   std::mt19937_64 random(20240607);
   std::vector<uint64_t> order(all);
   for (uint64_t block = 0; block < all; ++block) {
@@ -378,13 +378,14 @@ int pages(const std::string& path, const std::string& name, uint64_t bytes, uint
     const ssize_t got = ::pread(fd, memory.data(), kPageBytes, static_cast<off_t>(at));
     if (got < 0) outcome.failed = name + ": " + std::strerror(errno);
     if (got == kPageBytes) outcome.bytes = kPageBytes;
-    if (got >= 0 && (got != kPageBytes || !told::version_of(file, at, memory.data(), kPageBytes))) {
+    if (got >= 0 &&
+        (got != kPageBytes || !verifiable::version_of(file, at, memory.data(), kPageBytes))) {
       outcome.wrong = name + ": wrong bytes at " + std::to_string(at);
     }
     tally.end(0, outcome);
   }
   ::close(fd);
-  tally.tell();
+  tally.print();
   return 0;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks' reads of a local file through room `source`, and plain pread(2) to compare with.
+// The benchmarks' reads of a local file through module `source`, and plain pread(2) to compare
+// with.
 //
 //   leat_bench_file WAY FILE ORDER RANGE_BYTES IN_FLIGHT READS
 // WAY: source (a FileSource), network (the same, as if the file lay on NFS: by the pool, into

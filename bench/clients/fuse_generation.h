@@ -45,21 +45,21 @@ struct Options {
   bool keep_clones = false;     // device-clone: the supervisor holds the clones, too
   bool kick = false;            // one more request for each core after each restart
   bool resend = true;
-  bool overlap = false;       // the successor starts before the killed daemon is gone
+  bool overlap = false;       // the successor starts before the killed daemon has ended
   bool cold_buffers = false;  // the daemon's pages are never mapped when the kernel needs them
-  bool no_successor = false;  // the last daemon is killed and nobody follows
+  bool no_successor = false;  // the last daemon is killed without a successor
 };
 
 struct Reader {
   std::atomic<uint64_t> operations;
   std::atomic<uint64_t> wrong;
   std::atomic<int64_t> longest_ns;
-  std::atomic<int64_t> since_ns;  // when the operation under way began; 0 between two
+  std::atomic<int64_t> since_ns;  // start of the operation in flight; 0 between two
   std::atomic<uint64_t> errors[kErrnoMax];
 };
 
 struct Board {
-  std::atomic<bool> stop;     // readers end after the operation under way
+  std::atomic<bool> stop;     // readers end after the operation in flight
   std::atomic<bool> over;     // what fails from now on is the abort's doing
   std::atomic<bool> serving;  // the first generation has answered INIT and has its ring registered
   std::atomic<uint64_t> resent;
@@ -79,7 +79,7 @@ struct alignas(4096) Slot {
   char saved_name[64];
   std::atomic<uint64_t> saved_id;
   std::atomic<uint64_t> submit_id;    // the reply about to be submitted, and the tail of the
-  std::atomic<uint32_t> submit_tail;  // submission queue that will say it was
+  std::atomic<uint32_t> submit_tail;  // submission queue that will confirm it
   std::atomic<uint64_t> committed;
   alignas(4096) char payload[wire::kPayloadBytes];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do requests that a killed FUSE daemon had in hand come back to its successor?
+// Does the successor of a killed FUSE daemon receive the requests that were in flight?
 //
 //   leat_bench_restart [--transport device|device-clone|ring] [--rounds N] [--period-ms N]
 //       [--readers N] [--threads N] [--ring-buffers shared] [--ring-keeper] [--kick]
@@ -151,7 +151,7 @@ std::string exchange_file(const std::string& path, const std::string& value) {
   return old;
 }
 
-// The connection's number is its device's minor; stat(2) would ask the daemon for it.
+// The connection's number is its device's minor; stat(2) would send a request to the daemon.
 std::string connection_of(const std::string& root) {
   std::ifstream table("/proc/self/mountinfo");
   for (std::string line; std::getline(table, line);) {
@@ -267,7 +267,7 @@ class Supervisor {
     return true;
   }
 
-  // Nobody serves: how long until the kernel ends the requests, if it does?
+  // No daemon serves: time until the kernel ends the requests, if it does.
   void await_end() {
     const int64_t begin = now_ns();
     for (int i = 0; i < 900 && !interrupted && unanswered_ms_ < 0; ++i) {

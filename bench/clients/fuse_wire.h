@@ -50,7 +50,7 @@ inline constexpr uint32_t kReadBytes = 4096;
 inline constexpr uint32_t kPayloadBytes = 8192;
 inline constexpr uint64_t kFirstNode = 2;
 
-// What stands at `offset`, a multiple of 8, of a node's file (splitmix64 of both).
+// The word at `offset`, a multiple of 8, of a node's file (splitmix64 of both).
 inline uint64_t word_at(uint64_t node, uint64_t offset) {
   uint64_t x = (node << 32) + offset / 8 + 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -133,7 +133,7 @@ inline Reply answer(const fuse_in_header& in, const char* op, const char* name, 
   }
 }
 
-// `wanted` is asked for only as far as the kernel offers it; `timeout_s`, 0 for none, is the time
+// `wanted` is requested only as far as the kernel offers it; `timeout_s`, 0 for none, is the time
 // after which the kernel gives a request up.
 inline Reply answer_init(const char* op, uint64_t wanted, uint16_t timeout_s, char* payload) {
   fuse_init_in in;

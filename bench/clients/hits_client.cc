@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What share of a trace the page store serves, and what a simulation of its policy says.
+// The hit rate of the page store for a trace, and that of a simulation of its policy.
 //
 //   leat_bench_hits DIR KIND WORK SHARE OBJECTS      KIND: files or packed; SHARE: of the data set
 //
-// WORK: permuted, in_order, resharded (a fourth of the objects each epoch, drawn anew), zipf0.8,
+// WORK: permuted, in_order, resharded (a fourth of the objects each epoch, drawn again), zipf0.8,
 // zipf1.1, scan+zipf (a fifth of the accesses pass once over objects that never come again).
 // Prints one JSON line: the store's hit rate and the reference's, over the last half of the trace.
 // The reference is S3-FIFO (Yang et al., SOSP 2023) for files and FIFO with re-insertion for packed
@@ -70,7 +70,7 @@ Trace make_trace(const std::string& work, uint32_t objects) {
   fail("no such work: " + work);
 }
 
-// One access: true for a hit; a miss brings the object in.
+// One access: true for a hit; a miss inserts the object.
 class S3FifoReference {
  public:
   explicit S3FifoReference(size_t room) : room_(room) {}
@@ -165,17 +165,18 @@ class Store {
                              .capacity_bytes = capacity,
                              .free_bytes_min = 1,
                              .packed_bytes_max = packed ? object_bytes + 1 : 1};
-    auto opened = executor_.wait(PageStore::open(Context::background(), options, executor_, disk_));
+    auto opened =
+        executor_.block_on(PageStore::open(Context::background(), options, executor_, disk_));
     if (!opened) fail(opened.error().to_string());
     store_ = *std::move(opened);
   }
-  ~Store() { executor_.wait(close(*store_)); }
+  ~Store() { executor_.block_on(close(*store_)); }
 
   bool access(uint32_t number) {
     static const StoreId store = make_store_id("s3", "localhost", "", "bucket");
     auto ref = std::make_shared<const FileRef>(
         FileRef::make(store, std::to_string(number), Version::etag("1"), object_bytes_));
-    return executor_.wait(access(*store_, ref));
+    return executor_.block_on(access(*store_, ref));
   }
 
  private:

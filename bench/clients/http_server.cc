@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a request costs our HTTP server, beside a bare one of Beast that sends the same bytes.
+// Cost of a request to our HTTP server, and to a minimal one of Beast that sends the same bytes.
 //
 //   leat_bench_http BYTES CONNECTIONS SECONDS [CLIENT]
 //
-// A server on one thread is asked by clients that keep their connections and ask again when they
-// have their answer; each in a process of its own, so that the server's CPU is told apart. Prints a
-// JSON line for each server: requests a second and the server's CPU for one. With CLIENT `leat` our
-// client asks, from one thread, and its CPU is told as well.
+// A server on one thread gets requests from clients with persistent connections, one request in
+// flight each. Server and clients are separate processes, so that the server's CPU is measured
+// alone. Prints a JSON line for each server: requests a second and the server's CPU for one. With
+// CLIENT `leat` our client sends the requests, from one thread, and its CPU is printed as well.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,7 +25,7 @@
 
 #include "bare_beast.h"
 #include "http/client.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
 
@@ -89,7 +89,7 @@ int connect_to(uint16_t port) {
   return fd;
 }
 
-// As little as a client can do, with the fields that ours sends.
+// A minimal client, with the fields that ours sends.
 uint64_t ask_raw(uint16_t port, const Work& work) {
   constexpr std::string_view kRequest =
       "GET /bytes?mount=data&offset=0&size=4096 HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"

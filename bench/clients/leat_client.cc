@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks' reads through room `source`; see plan.h.
+// The benchmarks' reads through module `source`; see plan.h.
 #include <algorithm>
 #include <memory>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmarks' listing through room `source`: all pages of a bucket, one after the other, as a
-// catalog asks for them.
+// The benchmarks' listing through module `source`: all pages of a bucket, one after the other, as a
+// catalog requests them.
 //   list_client ENDPOINT BUCKET        prints one JSON line
 
 #include <chrono>
@@ -27,7 +27,7 @@ int run(int count, char** words) {
   std::string last;
   ListRequest request{.prefix = "", .recursive = true, .token = ""};
   do {
-    Result<ListPage> page = executor.wait(source->list(Context::background(), request));
+    Result<ListPage> page = executor.block_on(source->list(Context::background(), request));
     if (!page) {
       std::fprintf(stderr, "%s\n", page.error().to_string().c_str());
       return 1;

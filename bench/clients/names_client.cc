@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a snapshot costs: leat_bench_names FILE NAMES
+// Cost of a snapshot: leat_bench_names FILE NAMES
 //
 // Builds one of so many names, ten thousand to a directory, in an order that is not theirs; opens
 // it; looks names up at random, and lists all directories, on one thread: by itself, and through a
@@ -75,8 +75,8 @@ double build(const std::string& path, uint64_t names, uint64_t* heap_most) {
   return watch.seconds();
 }
 
-// One directory of names as name_of() has them, a thousand to a page; with none, a store that is
-// never asked.
+// One directory of names as name_of() has them, a thousand to a page; with none, a store that
+// gets no request.
 class EndlessSource : public Source {
  public:
   explicit EndlessSource(uint64_t names) : names_(names) {}
@@ -127,7 +127,7 @@ struct Mounted {
     }
   }
   ListingPtr list(std::string path) {
-    auto listing = executor.wait(catalog->list(Context::background(), std::move(path)));
+    auto listing = executor.block_on(catalog->list(Context::background(), std::move(path)));
     if (!listing) fail(listing.error().to_string());
     return *listing;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store client is asked to do in the benchmarks, and what it prints. The same for each
-// client, so that only the client differs.
+// The work of a store client in the benchmarks, and its output. The same for each client, so that
+// only the client differs.
 //
 //   CLIENT ENDPOINT BUCKET PREFIX OBJECTS OBJECT_BYTES RANGE_BYTES IN_FLIGHT READS
 // Read i is range i of the objects PREFIX0, PREFIX1 … taken one after the other, again and again.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of the cluster's rows, in the store alone: every word of a file says which file, version and
-place it is of (clients/told_content.h), so nobody needs a copy to compare with. Each set is made when
+"""The data of the cluster's rows, in the store alone: every word of a file encodes its file, version and
+offset (clients/verifiable_content.h), so nobody needs a copy to compare with. Each set is made when
 a row first needs it and kept from then on."""
 
 import os

@@ -50,7 +50,7 @@ class Door:
             self.scene.wait_until_written(whole)
 
     def ask(self, *words):
-        return run_json(*self.asker.before, *on_core(client_core()), client("leat_bench_door"),
+        return run_json(*self.asker.before, *on_core(client_core()), client("leat_bench_peer"),
                         *words)
 
     def worth(self, pid, *words):

@@ -56,8 +56,8 @@ class Scene:
         self.cache_bytes, self.tls, self.freshness = cache_bytes, tls, freshness
         # What is free of the disk is for the bench to watch.
         # These hosts share a kernel and its files; what is measured goes over the network.
-        self.settings = {"LEAT_CACHE_FREE_MIN": "256MiB", "LEAT_MEMORY_SIZE": memory,
-                         "LEAT_WORKER_SOCKET": "none"}
+        self.settings = {"LEAT_CACHE_MIN_FREE": "256MiB", "LEAT_FETCH_MEMORY_SIZE": memory,
+                         "LEAT_WORKER_FD_SOCKET": "none"}
         self.folder = setting.place / "scene"
         self.network = self.store = self.cluster = self.certificates = None
         self.groups = []

@@ -78,7 +78,7 @@ class LeatMount:
     def show(self):
         store = self.setting.store
         # What is free of the disk is for the bench to watch.
-        environment = dict(store.credentials, LEAT_CACHE_FREE_MIN="256MiB",
+        environment = dict(store.credentials, LEAT_CACHE_MIN_FREE="256MiB",
                            **dict(self.mode.environment))
         self.point = self.leat.mount(store, BUCKET, self.leat.folder / "mnt", *self.mode.words,
                                      freshness="immutable",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page store costs by itself: room `cache` alone. A store of packed objects is opened; objects
+"""What the page store costs by itself: module `cache` alone. A store of packed objects is opened; objects
 are written until they are durable, against the same bytes as one file that is synced; the share of a
 trace that is served, where the cache holds a quarter, a half and three quarters of a data set, beside
 that share for epochs, and beside a simulation of the policy for skewed work."""

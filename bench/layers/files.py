@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reading local files costs: room `source` alone (a FileSource, a file of it that is opened once,
+"""What reading local files costs: module `source` alone (a FileSource, a file of it that is opened once,
 and the same source made to read as on NFS: a pool, memory of its own) against pread; and a mounted
 folder, with cache=always, by default, and immutable (passed through), against the folder itself."""
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a real etcd does for it: one member on this machine, by our own client. Its CPU is read from
-// /proc, so ours does not count. Rates and latencies of one member beside its clients on two cores
+// Load of a real etcd: one member on this machine, with our own client. Its CPU is read from /proc,
+// so ours does not count. Rates and latencies of one member beside its clients on two cores
 // say nothing about three on their own.
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -99,65 +99,68 @@ class EtcdMember {
   pid_t pid_ = 0;
 };
 
-struct Asked {
+struct EtcdInstance {
   EtcdMember member;
   Executor executor{{.threads = 2}};
   std::unique_ptr<EtcdRegistry> registry;
 
-  explicit Asked(const Setting& setting) : member(setting.etcd, setting.folder) {
+  explicit EtcdInstance(const Setting& setting) : member(setting.etcd, setting.folder) {
     EtcdOptions options{.endpoints = {{{}, "127.0.0.1", member.port}}, .prefix = "/leat/train/"};
     options.request_timeout = std::chrono::seconds(30);
     registry = EtcdRegistry::create(std::move(options));
     for (int attempt = 0; attempt < 100; ++attempt) {
-      if (executor.wait(registry->list(Context::background(), "none"))) return;
+      if (executor.block_on(registry->list(Context::background(), "none"))) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     fail("etcd does not answer");
   }
-  ~Asked() { executor.wait(registry->stop()); }
+  ~EtcdInstance() { executor.block_on(registry->stop()); }
 };
 
-// CPU of etcd for one of them.
+// Returns the CPU of etcd for one call.
 template <class Call>
-double cpu_of(Asked& asked, uint64_t count, Call call) {
-  const double before = asked.member.cpu_seconds();
+double cpu_of(EtcdInstance& etcd, uint64_t count, Call call) {
+  const double before = etcd.member.cpu_seconds();
   for (uint64_t i = 0; i < count; ++i) call(i);
-  return (asked.member.cpu_seconds() - before) / double(count);
+  return (etcd.member.cpu_seconds() - before) / double(count);
 }
 
-void print_leases(Asked& asked, const Setting& setting) {
+void print_leases(EtcdInstance& etcd, const Setting& setting) {
   const Context context = Context::background();
   std::vector<RegistryLease> leases;
   for (uint64_t i = 0; i < setting.workers; ++i) {
     leases.push_back(
-        must(asked.executor.wait(asked.registry->grant(context, std::chrono::seconds(600)))));
+        must(etcd.executor.block_on(etcd.registry->grant(context, std::chrono::seconds(600)))));
   }
-  const double cpu = cpu_of(asked, 10 * leases.size(), [&](uint64_t i) {
-    must(asked.executor.wait(asked.registry->keep_alive(context, leases[i % leases.size()])));
+  const double cpu = cpu_of(etcd, 10 * leases.size(), [&](uint64_t i) {
+    must(etcd.executor.block_on(etcd.registry->keep_alive(context, leases[i % leases.size()])));
   });
   print_seconds("CPU of etcd for one lease kept alive", cpu);
   print_share("of a core, for all workers", cpu * double(setting.workers) / (10.0 / 3));
-  const double put = cpu_of(asked, leases.size(), [&](uint64_t i) {
-    const WorkerInfo worker = made_worker(i, setting.capacity_bytes);
+  const double put = cpu_of(etcd, leases.size(), [&](uint64_t i) {
+    const WorkerInfo worker = synthetic_worker(i, setting.capacity_bytes);
     RegistryChange change{.conditions = {},
                           .puts = {{worker_key(worker.id), encode_worker(worker), leases[i]}}};
-    must(asked.executor.wait(asked.registry->commit(context, std::move(change))));
+    must(etcd.executor.block_on(etcd.registry->commit(context, std::move(change))));
   });
-  print_seconds("CPU of etcd for one worker's record, nobody watching", put);
+  print_seconds("CPU of etcd for one worker's record, without watches", put);
 }
 
-struct Heard {
-  std::atomic<uint64_t> events = 0, standing = 0;
+struct ReceivedEvents {
+  std::atomic<uint64_t> events = 0, established = 0;
 };
 
-Task<Result<>> hear(Heard* heard, RegistryEvents told) {
-  if (told.events.empty()) ++heard->standing;
-  heard->events += told.events.size();
+Task<Result<>> receive(ReceivedEvents* received, RegistryEvents changes) {
+  if (changes.events.empty()) ++received->established;
+  received->events += changes.events.size();
   co_return Result<>();
 }
 
-Task<> watch_one(Context context, EtcdRegistry* registry, RegistryRevision after, Heard* heard) {
-  RegistrySink sink = [heard](RegistryEvents told) { return hear(heard, std::move(told)); };
+Task<> watch_one(Context context, EtcdRegistry* registry, RegistryRevision after,
+                 ReceivedEvents* received) {
+  RegistrySink sink = [received](RegistryEvents changes) {
+    return receive(received, std::move(changes));
+  };
   Result<> ended = co_await registry->watch(context, "cluster/", after, std::move(sink));
   static_cast<void>(ended);
 }
@@ -166,57 +169,57 @@ void wait_for(const std::atomic<uint64_t>& counted, uint64_t wanted) {
   while (counted < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-// `count` changes of one entry, told to all watches.
-double cpu_of_told(Asked& asked, Heard& heard, uint64_t watches, uint64_t count,
-                   const std::string& key, const std::string& value) {
-  return cpu_of(asked, count,
+// Returns the CPU of etcd to send one of `count` changes of an entry to one watch.
+double cpu_of_notification(EtcdInstance& etcd, ReceivedEvents& received, uint64_t watches,
+                           uint64_t count, const std::string& key, const std::string& value) {
+  return cpu_of(etcd, count,
                 [&](uint64_t) {
-                  const uint64_t before = heard.events;
+                  const uint64_t before = received.events;
                   RegistryChange change{.conditions = {}, .puts = {{key, value}}};
-                  must(asked.executor.wait(
-                      asked.registry->commit(Context::background(), std::move(change))));
-                  wait_for(heard.events, before + watches);
+                  must(etcd.executor.block_on(
+                      etcd.registry->commit(Context::background(), std::move(change))));
+                  wait_for(received.events, before + watches);
                 }) /
          double(watches);
 }
 
-void print_watches(Asked& asked, const Setting& setting) {
+void print_watches(EtcdInstance& etcd, const Setting& setting) {
   const uint64_t watches = setting.workers / 5;
-  Heard heard;
+  ReceivedEvents received;
   std::stop_source stop;
   const RegistryView now =
-      must(asked.executor.wait(asked.registry->list(Context::background(), "cluster/")));
-  const double resident = asked.member.resident_bytes();
+      must(etcd.executor.block_on(etcd.registry->list(Context::background(), "cluster/")));
+  const double resident = etcd.member.resident_bytes();
   for (uint64_t i = 0; i < watches; ++i) {
-    asked.executor.spawn(watch_one(Context::background().with_cancel(stop.get_token()),
-                                   asked.registry.get(), now.revision, &heard));
+    etcd.executor.spawn(watch_one(Context::background().with_cancel(stop.get_token()),
+                                  etcd.registry.get(), now.revision, &received));
   }
-  wait_for(heard.standing, watches);
-  print_number("watches that stand", double(watches));
+  wait_for(received.established, watches);
+  print_number("open watches", double(watches));
   print_bytes("memory of etcd for one of them",
-              (asked.member.resident_bytes() - resident) / double(watches));
-  const WorkerInfo worker = made_worker(0, setting.capacity_bytes);
-  const double record = cpu_of_told(asked, heard, watches, setting.repeats, worker_key(worker.id),
-                                    encode_worker(worker));
-  print_seconds("CPU of etcd to tell one watch of a worker's record", record);
-  RingRecord ring{.members = made_members(equal_capacities(setting.workers, kTiB))};
+              (etcd.member.resident_bytes() - resident) / double(watches));
+  const WorkerInfo worker = synthetic_worker(0, setting.capacity_bytes);
+  const double record = cpu_of_notification(etcd, received, watches, setting.repeats,
+                                            worker_key(worker.id), encode_worker(worker));
+  print_seconds("CPU of etcd to send a worker's record to one watch", record);
+  RingRecord ring{.members = synthetic_members(equal_capacities(setting.workers, kTiB))};
   ring.previous = ring.members;
   ring.previous_epoch = 1;
-  const double told = cpu_of_told(asked, heard, watches, setting.repeats / 2 + 1,
-                                  std::string(kRingKey), encode_ring(ring));
-  print_seconds("CPU of etcd to tell one watch of the ring", told);
-  print_seconds("CPU of etcd to tell all workers of one ring", told * double(setting.workers));
+  const double notify_s = cpu_of_notification(etcd, received, watches, setting.repeats / 2 + 1,
+                                              std::string(kRingKey), encode_ring(ring));
+  print_seconds("CPU of etcd to send the ring to one watch", notify_s);
+  print_seconds("CPU of etcd to send one ring to all workers", notify_s * double(setting.workers));
   stop.request_stop();
 }
 
 }  // namespace
 
 void run_etcd(const Setting& setting) {
-  if (setting.etcd.empty()) fail("--etcd says which program to ask");
+  if (setting.etcd.empty()) fail("--etcd names the program to run");
   begin_part("etcd: one member of a real one");
-  Asked asked(setting);
-  print_leases(asked, setting);
-  print_watches(asked, setting);
+  EtcdInstance etcd(setting);
+  print_leases(etcd, setting);
+  print_watches(etcd, setting);
 }
 
 }  // namespace leat::scale

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures: what came out, a line each: "name: value unit".
+// Figures: the results, a line each: "name: value unit".
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ constexpr SizeRange kSizes[] = {{0.8, 16 * kK, 256 * kK},
 
 }  // namespace
 
-WorkerInfo made_worker(uint64_t number, uint64_t capacity_bytes) {
+WorkerInfo synthetic_worker(uint64_t number, uint64_t capacity_bytes) {
   return {.id = WorkerId(id_of("worker", number)),
           .address =
               fmt::format("10.{}.{}.{}:7480", number >> 16 & 255, number >> 8 & 255, number & 255),
@@ -39,10 +39,10 @@ WorkerInfo made_worker(uint64_t number, uint64_t capacity_bytes) {
           .version = "0.1.0"};
 }
 
-std::vector<RingRecord::Member> made_members(const std::vector<uint64_t>& capacities) {
+std::vector<RingRecord::Member> synthetic_members(const std::vector<uint64_t>& capacities) {
   std::vector<RingRecord::Member> members;
   for (uint64_t i = 0; i < capacities.size(); ++i) {
-    members.push_back({made_worker(i, 0).id, capacities[i]});
+    members.push_back({synthetic_worker(i, 0).id, capacities[i]});
   }
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
   return members;
@@ -64,16 +64,16 @@ std::vector<uint64_t> mixed_capacities(uint64_t workers, uint64_t bytes) {
   return capacities;
 }
 
-RegistryView made_entries(const std::vector<uint64_t>& capacities) {
+RegistryView synthetic_entries(const std::vector<uint64_t>& capacities) {
   RegistryView view{.entries = {}, .revision = 1'000'000};
   auto add = [&](std::string key, std::string value) {
     view.entries.push_back({.key = std::move(key), .value = std::move(value), .changed = 999'000});
   };
   for (uint64_t i = 0; i < capacities.size(); ++i) {
-    const WorkerInfo worker = made_worker(i, capacities[i]);
+    const WorkerInfo worker = synthetic_worker(i, capacities[i]);
     add(worker_key(worker.id), encode_worker(worker));
   }
-  RingRecord ring{.members = made_members(capacities)};
+  RingRecord ring{.members = synthetic_members(capacities)};
   ring.previous = ring.members;
   ring.previous.pop_back();
   ring.previous_epoch = 998'000;
@@ -82,10 +82,10 @@ RegistryView made_entries(const std::vector<uint64_t>& capacities) {
     add(mount_key(path), encode_mount({.path = path,
                                        .source = fmt::format("s3://bucket{}", path),
                                        .options = {{"region", "eu-central-1"}},
-                                       .store = made_store(),
+                                       .store = synthetic_store(),
                                        .prefix = fmt::format("{}/", path + 1)}));
   }
-  add(std::string(kLeaderKey), made_worker(0, 0).id.to_hex());
+  add(std::string(kLeaderKey), synthetic_worker(0, 0).id.to_hex());
   std::ranges::sort(view.entries, {}, &RegistryEntry::key);
   return view;
 }
@@ -102,7 +102,7 @@ uint64_t object_bytes(uint64_t number) {
   return 0;
 }
 
-StoreId made_store() {
+StoreId synthetic_store() {
   return make_store_id("s3", "https://s3.eu-central-1.amazonaws.com", "", "bucket");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A made cluster: workers, what its registry holds, and the sizes of the objects that it caches.
+// A synthetic cluster: workers, the content of its registry, and the sizes of the objects that it
+// caches.
 #pragma once
 
 #include <vector>
@@ -9,22 +10,22 @@
 
 namespace leat::scale {
 
-WorkerInfo made_worker(uint64_t number, uint64_t capacity_bytes);
-std::vector<RingRecord::Member> made_members(const std::vector<uint64_t>& capacities);
+WorkerInfo synthetic_worker(uint64_t number, uint64_t capacity_bytes);
+std::vector<RingRecord::Member> synthetic_members(const std::vector<uint64_t>& capacities);
 // Of one generation.
 std::vector<uint64_t> equal_capacities(uint64_t workers, uint64_t bytes);
-// Of several: of a hundred workers 60 as said, 25 of twice, 10 of half, and 5 of eight times that.
+// Of several: of a hundred workers 60 of this size, 25 of twice, 10 of half, 5 of eight times that.
 std::vector<uint64_t> mixed_capacities(uint64_t workers, uint64_t bytes);
 
 // All entries, as of one revision: workers, the ring and the one before, three mounts, the leader.
-RegistryView made_entries(const std::vector<uint64_t>& capacities);
+RegistryView synthetic_entries(const std::vector<uint64_t>& capacities);
 
 // Of object `number`, always the same: four in five of 16 to 256 KiB (images), 18 % to 8 MiB,
 // 1.95 % to 128 MiB, one in two thousand of 0.5 to 8 GiB (shards, checkpoints); within each range
 // equally many for each doubling.
 uint64_t object_bytes(uint64_t number);
 
-StoreId made_store();
+StoreId synthetic_store();
 // "train/part-0000012/sample-0000012345.jpg"
 std::string object_key(uint64_t number, uint64_t in_directory);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes to list: from the store, a thousand keys a request, from who has listed it
-// already, and from a snapshot. Requests to the store are counted, and taken to last as long as
-// Setting says; pages between workers and clients and snapshots are measured.
+// Time to list: from the store, a thousand keys a request, from a worker that has the listing, and
+// from a snapshot. Requests to the store are counted, with the latency of Setting; pages between
+// workers and clients and snapshots are measured.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,20 +12,20 @@
 #include "catalog/snapshot/snapshot_writer.h"
 #include "scale/figures.h"
 #include "scale/fleet.h"
-#include "scale/made_source.h"
 #include "scale/page_cost.h"
 #include "scale/parts.h"
 #include "scale/placed_keys.h"
+#include "scale/synthetic_source.h"
 
 namespace leat::scale {
 namespace {
 
-constexpr double kKeysOfPage = 1000;  // of a store's listing; kNamePageObjectsMax is the same
+constexpr double kKeysOfPage = 1000;  // of a store's listing; kListResponseObjectsMax is the same
 
 PageCost print_pages(const Setting& setting) {
   begin_part("listing: a page between workers and clients");
   const PageCost cost = measure_page(setting);
-  print_number("names in it", double(kNamePageObjectsMax));
+  print_number("names in it", double(kListResponseObjectsMax));
   print_bytes("size", cost.bytes);
   print_seconds("written", cost.written);
   print_seconds("read", cost.read);
@@ -50,8 +50,8 @@ Snapshots print_snapshot(const Setting& setting) {
     for (uint64_t i = 0; i < setting.in_snapshot; ++i) {
       entry.path = object_key(i, setting.objects_in_directory);
       entry.size = object_bytes(i);
-      entry.mtime_ns = made_time(i).time_since_epoch().count();
-      entry.version = made_version(i);
+      entry.mtime_ns = synthetic_time(i).time_since_epoch().count();
+      entry.version = synthetic_version(i);
       must(writer.add(entry));
     }
     must(writer.finish());
@@ -95,13 +95,13 @@ void print_tree(const Setting& setting, const PageCost& page, const Snapshots& f
   begin_part(fmt::format("listing: a tree of {} objects in {} directories",
                          number_text(double(setting.objects)), number_text(directories)));
   const Ring ring =
-      make_ring(7, made_members(equal_capacities(setting.workers, setting.capacity_bytes)));
-  const Places places(ring);
-  const StoreId store = made_store();
+      make_ring(7, synthetic_members(equal_capacities(setting.workers, setting.capacity_bytes)));
+  const MemberIndex places(ring);
+  const StoreId store = synthetic_store();
   const auto tried = static_cast<uint64_t>(std::min(directories, double(setting.keys) / 2));
   auto work = [&](uint64_t first, uint64_t end, std::vector<double>& into) {
     for (uint64_t i = first; i < end; ++i) {
-      ++into[places.of(ring.owner(PlacementKey::listing(store, made_directory(i) + "/")))];
+      ++into[places.of(ring.owner(PlacementKey::listing(store, synthetic_directory(i) + "/")))];
     }
   };
   std::vector<double> owned(places.size());
@@ -118,7 +118,7 @@ void print_tree(const Setting& setting, const PageCost& page, const Snapshots& f
   print_number("of them at the owner with most", mean * most * pages_of_one);
   const double in_flight = double(setting.lists_in_flight);
   const double owners_s = mean * most * pages_of_one * setting.store_latency_s / in_flight;
-  print_seconds("all owners at once, as fast as they can ask", owners_s);
+  print_seconds("all owners at once, as fast as they can send", owners_s);
   print_number("requests that the store gets then", pages / owners_s, "/s");
   print_seconds("at the rate that is published of one prefix",
                 pages / setting.store_requests_per_s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster of a thousand workers costs, by the rooms' own code: placement, records, messages,
-// tables of names. Nothing of it runs a thousand processes: each figure is that of one worker, one
-// client or one request, measured here, or a count that follows from the ring and the records.
-// docs/design/scale.md says what comes out.
+// The cost of a cluster of a thousand workers, with the modules' own code: placement, records,
+// messages, tables of names. Nothing of it runs a thousand processes: each figure is that of one
+// worker, one client or one request, measured here, or a count that follows from the ring and the
+// records. docs/design/scale.md has the results.
 //
 //   leat_scale [PART…] [--small] [--workers N] [--clients N] [--objects N] [--keys N] [--names N]
 //              [--dir DIR] [--etcd PROGRAM]
@@ -24,7 +24,7 @@ namespace {
 struct Part {
   const char* name;
   void (*run)(const Setting&);
-  bool asked_for;  // only where it is named
+  bool only_if_named;  // only where it is named
 };
 constexpr Part kParts[] = {
     {"placement", run_placement, false}, {"rebalance", run_rebalance, false},
@@ -69,7 +69,7 @@ int run(int count, char** words) {
              number_text(double(setting.clients)), number_text(double(setting.objects)));
   const bool all = wanted.empty();
   for (const Part& part : kParts) {
-    if (wanted.erase(part.name) > 0 || (all && !part.asked_for)) part.run(setting);
+    if (wanted.erase(part.name) > 0 || (all && !part.only_if_named)) part.run(setting);
   }
   if (!wanted.empty()) fail(fmt::format("there is no part '{}'", *wanted.begin()));
   return 0;

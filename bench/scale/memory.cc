@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: of a worker with its share of all names and a full cache, and of a client that knows all
-// workers. By malloc's own count, of the rooms' real tables.
+// workers. By malloc's own count, of the modules' real tables.
 #include <fmt/format.h>
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -10,14 +10,14 @@
 #include "cache/files/cached_file.h"
 #include "cache/packed/packed_index.h"
 #include "catalog/catalog.h"
-#include "peer/peer_client.h"
+#include "peer/client/peer_client.h"
 #include "peer/peer_table.h"
 #include "runtime/executor.h"
 #include "scale/figures.h"
 #include "scale/fleet.h"
-#include "scale/made_source.h"
 #include "scale/one_worker.h"
 #include "scale/parts.h"
+#include "scale/synthetic_source.h"
 
 namespace leat::scale {
 namespace {
@@ -31,15 +31,16 @@ double catalog_bytes(const Setting& setting, uint64_t names, double* names_per_s
   MountEntry entry;
   entry.path = "/data";
   entry.policy.freshness.mode = Freshness::Mode::kImmutable;
-  must(
-      catalog->mount(std::move(entry), std::make_shared<MadeSource>(setting.objects_in_directory)));
+  must(catalog->mount(std::move(entry),
+                      std::make_shared<SyntheticSource>(setting.objects_in_directory)));
   const Stopwatch watch;
   for (uint64_t i = 0; i < names / setting.objects_in_directory; ++i) {
-    must(executor.wait(catalog->list(Context::background(), "/data/" + made_directory(i))));
+    must(
+        executor.block_on(catalog->list(Context::background(), "/data/" + synthetic_directory(i))));
   }
   *names_per_s = double(names) / watch.cpu_seconds();
   const double bytes = double(heap_bytes() - before) / double(names);
-  executor.wait(catalog->stop());
+  executor.block_on(catalog->stop());
   return bytes;
 }
 
@@ -71,8 +72,9 @@ double file_bytes(const Setting& setting, uint64_t objects) {
       const uint64_t size = object_bytes(i);
       if (size < kMiB) continue;
       ++made;
-      const FileRef ref = FileRef::make(made_store(), object_key(i, setting.objects_in_directory),
-                                        made_version(i), size);
+      const FileRef ref =
+          FileRef::make(synthetic_store(), object_key(i, setting.objects_in_directory),
+                        synthetic_version(i), size);
       const auto file = std::make_shared<CachedFile>(ref, 1, pool);
       files.emplace(ref.id, file);
       queues.insert(ref.id, file, size, 1);
@@ -117,14 +119,14 @@ void print_worker(const Setting& setting) {
 
 void print_client(const Setting& setting) {
   begin_part("memory: a client");
-  const auto entries = made_entries(equal_capacities(setting.workers, setting.capacity_bytes));
+  const auto entries = synthetic_entries(equal_capacities(setting.workers, setting.capacity_bytes));
   const uint64_t before_view = heap_bytes();
   const ClusterView view = view_of(entries, "train");
   const double of_view = double(heap_bytes() - before_view);
   print_bytes("view and rings", of_view);
   Executor executor({.threads = 1});
-  const auto signer = std::make_shared<RequestSigner>(
-      must(issue(OneWorker::secrets()->signing(), TokenClaims::of_worker(made_worker(1, 0).id))));
+  const auto signer = std::make_shared<RequestSigner>(must(
+      issue(OneWorker::secrets()->signing(), TokenClaims::of_worker(synthetic_worker(1, 0).id))));
   const uint64_t before_table = heap_bytes();
   PeerTable table([&](const WorkerInfo& info) -> PeerPtr {
     PeerClientOptions options{.address = info.address, .worker = info.id};
@@ -132,7 +134,7 @@ void print_client(const Setting& setting) {
   });
   table.update(view);
   const double of_table = double(heap_bytes() - before_table);
-  print_bytes("all workers as those who can be asked, without connections", of_table);
+  print_bytes("peer table of all workers, without connections", of_table);
   print_bytes("a worker in it", of_table / double(setting.workers));
 }
 

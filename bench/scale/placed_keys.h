@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a ring makes of many keys, on all cores.
+// Places many keys on a ring, on all cores.
 #pragma once
 
 #include <algorithm>
@@ -28,26 +28,26 @@ std::vector<T> on_all_cores(uint64_t count, T empty, Work work) {
   return results;
 }
 
-// Of a key like those of PlacementKey, for who needs no names.
+// Returns a key like those of PlacementKey, for callers that need no names.
 inline PlacementKey any_key(uint64_t number) {
   return {hash_mix(number * 0x9e3779b97f4a7c15ull + 1)};
 }
 
-// The place of each worker in a ring's members().
-class Places {
+// MemberIndex: the index of each worker in a ring's members().
+class MemberIndex {
  public:
-  explicit Places(const Ring& ring) {
+  explicit MemberIndex(const Ring& ring) {
     for (const RingMember& member : ring.members()) {
-      const size_t place = places_.size();
-      places_[member.worker] = place;
+      const size_t place = indexes_.size();
+      indexes_[member.worker] = place;
     }
   }
-  size_t of(const WorkerId& id) const { return places_.at(id); }
-  bool contains(const WorkerId& id) const { return places_.contains(id); }
-  size_t size() const { return places_.size(); }
+  size_t of(const WorkerId& id) const { return indexes_.at(id); }
+  bool contains(const WorkerId& id) const { return indexes_.contains(id); }
+  size_t size() const { return indexes_.size(); }
 
  private:
-  boost::unordered_flat_map<WorkerId, size_t, IdHash> places_;
+  boost::unordered_flat_map<WorkerId, size_t, IdHash> indexes_;
 };
 
 }  // namespace leat::scale

@@ -43,8 +43,8 @@ struct Tally {
 };
 
 Tally place(const Ring& ring, const Setting& setting) {
-  const Places places(ring);
-  const StoreId store = made_store();
+  const MemberIndex places(ring);
+  const StoreId store = synthetic_store();
   Tally empty{std::vector<double>(places.size()), std::vector<double>(places.size())};
   auto work = [&](uint64_t first, uint64_t end, Tally& into) {
     for (uint64_t i = first; i < end; ++i) {
@@ -184,8 +184,8 @@ void print_bound(const Setting& setting) {
 }  // namespace
 
 void run_placement(const Setting& setting) {
-  const auto equal = made_members(equal_capacities(setting.workers, setting.capacity_bytes));
-  const auto mixed = made_members(mixed_capacities(setting.workers, setting.capacity_bytes));
+  const auto equal = synthetic_members(equal_capacities(setting.workers, setting.capacity_bytes));
+  const auto mixed = synthetic_members(mixed_capacities(setting.workers, setting.capacity_bytes));
   time_ring(equal);
   print_placed("placement: workers that are alike", make_ring(7, equal), setting);
   print_placed("placement: workers of four sizes (shares as their weights are)",

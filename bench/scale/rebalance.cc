@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves when workers come and go. Caches are full, and each object is cached at its owner, so
-// a share of the keys is that share of the cached bytes.
+// Data moved when workers join and leave. Caches are full, and each object is cached at its owner,
+// so a share of the keys is that share of the cached bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "peer/hand_over_source.h"
+#include "peer/sources/previous_owner_source.h"
 #include "scale/figures.h"
 #include "scale/fleet.h"
 #include "scale/parts.h"
@@ -19,8 +19,8 @@ namespace {
 struct Moves {
   double keys = 0, moved = 0;
   std::vector<double> in, out;  // by place in the ring after, before
-  std::vector<double> was_at;   // of moved: which candidate of the ring after had it before
-  static constexpr size_t kLookedAt = 6;
+  std::vector<double> was_at;   // of moved: which candidate of the new ring is the previous owner
+  static constexpr size_t kCandidates = 6;
 
   void add(const Moves& other) {
     keys += other.keys;
@@ -32,15 +32,15 @@ struct Moves {
 };
 
 Moves moves_between(const Ring& before, const Ring& after, uint64_t keys) {
-  const Places old_places(before), new_places(after);
+  const MemberIndex old_places(before), new_places(after);
   const Moves empty{.in = std::vector<double>(new_places.size()),
                     .out = std::vector<double>(old_places.size()),
-                    .was_at = std::vector<double>(Moves::kLookedAt)};
+                    .was_at = std::vector<double>(Moves::kCandidates)};
   auto work = [&](uint64_t first, uint64_t end, Moves& into) {
     for (uint64_t i = first; i < end; ++i) {
       const PlacementKey key = any_key(i);
       const WorkerId was = before.owner(key);
-      const auto now = after.candidates(key, Moves::kLookedAt);
+      const auto now = after.candidates(key, Moves::kCandidates);
       ++into.keys;
       if (now.front() == was) continue;
       ++into.moved;
@@ -87,25 +87,26 @@ std::vector<uint64_t> with_more(std::vector<uint64_t> capacities, uint64_t count
   return capacities;
 }
 
-// How much of what one worker gets is asked of the owner of before, and not of the store.
-void print_hand_over(double in, const Setting& setting) {
-  const double lasts = std::chrono::duration<double>(HandOverOptions().lasts).count();
+// The share of the moved bytes that is read from the previous owner, and not from the store.
+void print_previous_owner(double in, const Setting& setting) {
+  const double window =
+      std::chrono::duration<double>(PreviousOwnerOptions().transition_time).count();
   const double rate = setting.link_bytes_per_s * setting.link_share;
-  print_seconds("the owner of before is asked for", lasts);
-  print_share("so at a tenth of the link from it, the rest from the store",
-              std::min(1.0, rate * lasts / in));
+  print_seconds("the previous owner is used for", window);
+  print_share("at a tenth of the link from it, the rest from the store",
+              std::min(1.0, rate * window / in));
 }
 
 void print_join_and_leave(const Setting& setting, uint64_t keys) {
   const uint64_t bytes = setting.capacity_bytes;
   const auto equal = equal_capacities(setting.workers, bytes);
-  const Ring ring = make_ring(1, made_members(equal));
+  const Ring ring = make_ring(1, synthetic_members(equal));
   const double least = 1 / double(setting.workers + 1);
   begin_part("rebalance: one worker more");
-  const Ring more = make_ring(2, made_members(with_more(equal, 1, bytes)));
-  print_hand_over(print_moves(moves_between(ring, more, keys), setting, least,
-                              {.getting = 1, .giving = setting.workers}),
-                  setting);
+  const Ring more = make_ring(2, synthetic_members(with_more(equal, 1, bytes)));
+  print_previous_owner(print_moves(moves_between(ring, more, keys), setting, least,
+                                   {.getting = 1, .giving = setting.workers}),
+                       setting);
   begin_part("rebalance: one worker less");
   print_moves(moves_between(more, ring, keys), setting, least,
               {.getting = setting.workers, .giving = 1});
@@ -116,7 +117,7 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
   const uint64_t bytes = setting.capacity_bytes, count = setting.workers / 10;
   const auto equal = equal_capacities(setting.workers, bytes);
   auto ring_with = [&](uint64_t more) {
-    return make_ring(1, made_members(with_more(equal, more, bytes)));
+    return make_ring(1, synthetic_members(with_more(equal, more, bytes)));
   };
   const Ring before = ring_with(0), last_but_one = ring_with(count - 1), after = ring_with(count);
   begin_part(fmt::format("rebalance: {} workers more", count));
@@ -128,7 +129,7 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
                 moves.was_at[at] / moves.moved);
   }
   boost::unordered_flat_map<WorkerId, uint64_t, IdHash> came;  // number of each that joined
-  for (uint64_t i = 0; i < count; ++i) came[made_worker(setting.workers + i, 0).id] = i;
+  for (uint64_t i = 0; i < count; ++i) came[synthetic_worker(setting.workers + i, 0).id] = i;
   struct Found {
     double moved = 0, by_last = 0, by_first = 0;
   };
@@ -136,7 +137,7 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
     for (uint64_t i = first; i < end; ++i) {
       const PlacementKey key = any_key(i);
       const WorkerId had = before.owner(key);
-      const auto order = after.candidates(key, Moves::kLookedAt);
+      const auto order = after.candidates(key, Moves::kCandidates);
       if (order.front() == had) continue;
       ++into.moved;
       into.by_last += last_but_one.owner(key) == had;
@@ -160,11 +161,12 @@ void print_many_joins(const Setting& setting, uint64_t keys) {
               sum.by_first / sum.moved);
 }
 
-// Workers that go at once: first their next candidates answer, later the ring is without them.
+// Workers that die at once: first the next candidates serve their keys, later the ring is without
+// them.
 void print_rack(const Setting& setting, uint64_t keys) {
   const uint64_t gone = setting.workers / 25;
   begin_part(fmt::format("rebalance: {} workers die at once", gone));
-  auto members = made_members(equal_capacities(setting.workers, setting.capacity_bytes));
+  auto members = synthetic_members(equal_capacities(setting.workers, setting.capacity_bytes));
   const Ring before = make_ring(1, members);
   std::vector<RingRecord::Member> left(members.begin() + static_cast<ptrdiff_t>(gone),
                                        members.end());
@@ -174,10 +176,10 @@ void print_rack(const Setting& setting, uint64_t keys) {
               {.getting = left.size(), .giving = gone});
   const double cached = double(setting.workers) * double(setting.capacity_bytes);
   const double rate = setting.link_bytes_per_s * setting.link_share * double(left.size());
-  print_bytes("lost with them, and asked of the store again", moves.moved / moves.keys * cached);
+  print_bytes("lost with them, and read from the store again", moves.moved / moves.keys * cached);
   print_bytes("of the store at a tenth of all links", rate, "/s");
-  // Who answers for them before the ring is another one.
-  const Places alive(after);
+  // The workers that serve their keys until the ring changes.
+  const MemberIndex alive(after);
   uint64_t others = 0, beyond = 0, tried = std::min<uint64_t>(keys, 200'000);
   for (uint64_t i = 0; i < tried; ++i) {
     const auto order = before.candidates(any_key(i), 4);
@@ -202,14 +204,14 @@ void print_median(const Setting& setting, uint64_t keys) {
   const auto weights = ring_weights(capacities, bound);
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto more = with_more(capacities, 1, bytes);
-  const Ring before = make_ring(1, made_members(capacities), bound);
+  const Ring before = make_ring(1, synthetic_members(capacities), bound);
   const double least = double(bytes / kGiB) / all;
   for (const bool stays : {true, false}) {
     begin_part(fmt::format(
         "rebalance: one small worker more, half of the others twice as large, 5 % much larger{}",
         stays ? "" : ", if the bound followed"));
     const uint32_t next = stays ? ring_bound(more, bound) : ring_bound(more, 0);
-    const Moves moves = moves_between(before, make_ring(2, made_members(more), next), keys);
+    const Moves moves = moves_between(before, make_ring(2, synthetic_members(more), next), keys);
     print_moves(moves, setting, least,
                 {with_any(moves.in), with_any(moves.out), all * double(kGiB)});
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the registry is asked and tells: records by the real codecs, as they travel through etcd's
-// JSON gateway; what one worker does with each change; and a start of all workers at once, by the
-// leader's own plan of rings.
+// Load of the registry: records by the real codecs, as they travel through etcd's JSON gateway; the
+// work of one worker for each change; and a start of all workers at once, by the leader's own plan
+// of rings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include "base/base64.h"
 #include "cluster/election.h"
 #include "cluster/etcd_codec.h"
-#include "cluster/registry_map.h"
 #include "cluster/registry_session.h"
-#include "cluster/ring_keeper.h"
+#include "cluster/registry_view_source.h"
 #include "cluster/ring_plan.h"
+#include "cluster/ring_updater.h"
 #include "runtime/executor.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "scale/figures.h"
 #include "scale/fleet.h"
 #include "scale/parts.h"
@@ -42,10 +42,10 @@ RegistryEntry entry_of(const RegistryView& entries, std::string_view key_begins)
   fail(fmt::format("no {}", key_begins));
 }
 
-// Tells a mirror of one worker after the other, as often as it is said, and then nothing.
-class ToldRegistry : public Registry {
+// Sends one worker after the other to a watch, `events` times, and then nothing.
+class ReplayRegistry : public Registry {
  public:
-  ToldRegistry(RegistryView entries, uint64_t events)
+  ReplayRegistry(RegistryView entries, uint64_t events)
       : entries_(std::move(entries)), events_(events) {}
 
   Task<Result<RegistryView>> list(Context, std::string) override { co_return entries_; }
@@ -61,9 +61,9 @@ class ToldRegistry : public Registry {
       entry.changed = ++after;
       const std::string line = watch_line(entry);
       LEAT_CO_TRY(etcd::WatchAnswer answer, etcd::watch_answer(line));
-      RegistryEvents told{.events = std::move(answer.events.events), .revision = after};
-      for (RegistryEvent& event : told.events) event.entry.key.erase(0, kPrefix.size());
-      LEAT_CO_CHECK_OK(co_await sink(std::move(told)));
+      RegistryEvents replayed{.events = std::move(answer.events.events), .revision = after};
+      for (RegistryEvent& event : replayed.events) event.entry.key.erase(0, kPrefix.size());
+      LEAT_CO_CHECK_OK(co_await sink(std::move(replayed)));
     }
     if (events_ > 0) seconds_of_event = watch.cpu_seconds() / double(events_);
     events_ = 0;
@@ -73,11 +73,11 @@ class ToldRegistry : public Registry {
   }
 
   double seconds_of_event = 0;
-  const std::shared_ptr<SharedResult<bool>> done = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> done = SharedPromise<bool>::make();
 
  private:
   static constexpr std::string_view kPrefix = "leat/train/";
-  static Error no() { return error(StatusCode::kUnsupported, "only told"); }
+  static Error no() { return error(StatusCode::kUnsupported, "replay only"); }
 
   const RegistryView entries_;
   uint64_t events_;
@@ -85,10 +85,10 @@ class ToldRegistry : public Registry {
 
 double seconds_of_event(const RegistryView& entries, uint64_t events) {
   Executor executor({.threads = 1});
-  ToldRegistry registry(entries, events);
-  auto map = RegistryMap::start(registry, {.cluster = "train"}, executor);
-  must(executor.wait(registry.done->wait(Context::background(), "the changes")));
-  executor.wait(map->stop());
+  ReplayRegistry registry(entries, events);
+  auto map = RegistryViewSource::start(registry, {.cluster = "train"}, executor);
+  must(executor.block_on(registry.done->wait(Context::background(), "the changes")));
+  executor.block_on(map->stop());
   return registry.seconds_of_event;
 }
 
@@ -108,15 +108,15 @@ struct Sizes {
 Sizes print_records(const Setting& setting) {
   begin_part("registry: records");
   const RegistryView entries =
-      made_entries(equal_capacities(setting.workers, setting.capacity_bytes));
+      synthetic_entries(equal_capacities(setting.workers, setting.capacity_bytes));
   const RegistryEntry worker = entry_of(entries, kWorkerKeys), ring = entry_of(entries, kRingKey);
   Sizes sizes{};
   sizes.worker_line = double(watch_line(worker).size());
   sizes.ring_line = double(watch_line(ring).size());
   print_bytes("a worker's record", double(worker.value.size()));
-  print_bytes("the same as a watch is told it", sizes.worker_line);
+  print_bytes("the same as a watch receives it", sizes.worker_line);
   print_bytes("the ring's record, with the ring before", double(ring.value.size()));
-  print_bytes("the same as a watch is told it", sizes.ring_line);
+  print_bytes("the same as a watch receives it", sizes.ring_line);
   const RegistryChange change{.conditions = {}, .puts = {{ring.key, ring.value}}};
   const double request = double(etcd::commit_request(change).size());
   print_bytes("the request that writes it", request);
@@ -151,13 +151,13 @@ void print_steady(const Setting& setting, const Sizes& sizes) {
   print_number("leases kept alive", workers / (ttl / 3), "requests/s");
   print_bytes("body of such a request", double(etcd::lease_request(7587862094884163590).size()));
   print_number("raft writes", 0, "/s");
-  print_number("watches that stand (the cluster's entries, and the leader's for the election)",
+  print_number("open watches (the cluster's entries, and the leader's for the election)",
                2 * workers);
   begin_part("registry: one worker restarts");
   print_number("raft writes (a lease revoked and granted, a record; no ring)", 3);
-  print_bytes("told to all watches", 2 * workers * sizes.worker_line);
+  print_bytes("sent to all watches", 2 * workers * sizes.worker_line);
   print_number("views that each client gets", 2);
-  print_bytes("told to all clients", 2 * double(setting.clients) * sizes.view);
+  print_bytes("sent to all clients", 2 * double(setting.clients) * sizes.view);
   print_bytes("of that from each worker", 2 * double(setting.clients) / workers * sizes.view);
   begin_part("registry: all workers are restarted one by one within an hour");
   print_number("changes", 2 * workers / 3600, "/s");
@@ -170,14 +170,13 @@ void print_steady(const Setting& setting, const Sizes& sizes) {
 struct Start {
   uint64_t rings = 0;
   double ring_bytes = 0;        // of all rings' records
-  double ring_lines_bytes = 0;  // as one watch is told them
+  double ring_lines_bytes = 0;  // as one watch receives them
 };
 
-// Workers come evenly; the leader settles after what it has seen, and writes; `rest` as RingPlan
-// has it.
+// Workers join evenly; the leader waits `settle` after a change, and writes; `rest`: see RingPlan.
 Start start_of_all(const Setting& setting, double seconds, Clock::duration rest) {
-  const double settle = std::chrono::duration<double>(RingKeeperOptions().settle).count();
-  RingPlan plan(RingKeeperOptions().patience, rest);
+  const double settle = std::chrono::duration<double>(RingUpdaterOptions().debounce).count();
+  RingPlan plan(RingUpdaterOptions().absence_timeout, rest);
   Start start;
   RingRecord now;
   std::map<WorkerId, WorkerInfo> there;
@@ -185,7 +184,7 @@ Start start_of_all(const Setting& setting, double seconds, Clock::duration rest)
   for (double at = settle; now.members.size() < setting.workers; at += settle) {
     const auto come = static_cast<uint64_t>(std::min(1.0, at / seconds) * double(setting.workers));
     for (uint64_t i = there.size(); i < come; ++i) {
-      const WorkerInfo worker = made_worker(i, setting.capacity_bytes);
+      const WorkerInfo worker = synthetic_worker(i, setting.capacity_bytes);
       there[worker.id] = worker;
     }
     const auto time =
@@ -214,9 +213,9 @@ void print_start(const Setting& setting, const Sizes& sizes, double seconds, Clo
   print_bytes("of them into etcd's log", start.ring_bytes);
   print_number("raft writes (a lease and a record each, and rings)",
                (2 * workers + double(start.rings)) / seconds, "/s");
-  const double told = workers * (workers * sizes.worker_line + start.ring_lines_bytes);
-  print_bytes("told to all watches", told);
-  print_bytes("from etcd, meanwhile", told / seconds, "/s");
+  const double sent = workers * (workers * sizes.worker_line + start.ring_lines_bytes);
+  print_bytes("sent to all watches", sent);
+  print_bytes("from etcd, meanwhile", sent / seconds, "/s");
   print_share("of a core at each worker, to follow it (as if all were there from the start)",
               changes / seconds * sizes.event_s);
   if (!rests) return;
@@ -235,7 +234,7 @@ void run_registry(const Setting& setting) {
   const Sizes sizes = print_records(setting);
   print_steady(setting, sizes);
   for (const double seconds : {60.0, 600.0}) {
-    print_start(setting, sizes, seconds, RingKeeperOptions().rest);
+    print_start(setting, sizes, seconds, RingUpdaterOptions().interval_per_member);
     print_start(setting, sizes, seconds, Clock::duration(0));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting: the cluster that is asked about, and how much of it is tried to answer.
+// Setting: the simulated cluster, and the size of the samples that are measured.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Setting {
   uint64_t connections = 2'000;
   uint64_t repeats = 40;        // of what takes milliseconds
   std::string folder = "/tmp";  // for the snapshot
-  std::string etcd{};           // program; empty: no real etcd is asked
+  std::string etcd{};           // program; empty: no real etcd is used
 };
 
 // Of everything a little, to see that it works.

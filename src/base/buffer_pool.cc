@@ -18,7 +18,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = 2 << 20;
 // Smaller buffers count as small.
 constexpr size_t kSmallestPower = 64 << 10;
-constexpr size_t kLargestKept = 16 << 20;
+constexpr size_t kLargestPooled = 16 << 20;
 // Small buffers take at most a 16th of the kept bytes, so that they do not displace large ones. A
 // few are enough, since each release is followed by an allocation. Without any the heap fragments:
 // malloc finds no aligned page if only a single one is free between used blocks. Measured with
@@ -44,13 +44,13 @@ bool small(size_t bytes) {
   return bytes < kSmallestPower;
 }
 
-bool kept(size_t bytes) {
-  return kPooled && bytes <= kLargestKept;
+bool is_pooled(size_t bytes) {
+  return kPooled && bytes <= kLargestPooled;
 }
 
 constexpr size_t kSmalls = kSmallestPower / kPage - 1;
 constexpr size_t kPowers = kSmalls + std::bit_width(kHugePage / kSmallestPower);
-constexpr size_t kClasses = kPowers + kLargestKept / kHugePage - 1;
+constexpr size_t kClasses = kPowers + kLargestPooled / kHugePage - 1;
 
 size_t class_of(size_t bytes) {
   if (small(bytes)) return bytes / kPage - 1;
@@ -61,8 +61,8 @@ size_t class_of(size_t bytes) {
 struct Pool {
   Pool() {
     for (size_t i = 0; i < kClasses; ++i) {
-      size_t count_max = kBufferBytesKept / (i < kPowers ? kSmallestPower : kHugePage);
-      if (i < kSmalls) count_max = kBufferBytesKept / kSmallShare / ((i + 1) * kPage);
+      size_t count_max = kPooledBufferBytesMax / (i < kPowers ? kSmallestPower : kHugePage);
+      if (i < kSmalls) count_max = kPooledBufferBytesMax / kSmallShare / ((i + 1) * kPage);
       free[i].reserve(count_max);
     }
   }
@@ -71,9 +71,9 @@ struct Pool {
   std::array<std::vector<std::byte*>, kClasses> free;  // never grows: a release cannot throw
   size_t bytes = 0;
   size_t small_bytes = 0;  // part of `bytes`
-  size_t bytes_max = kBufferBytesKept;
+  size_t bytes_max = kPooledBufferBytesMax;
 
-  bool room(size_t more) const {
+  bool has_space(size_t more) const {
     return bytes + more <= bytes_max &&
            (!small(more) || small_bytes + more <= bytes_max / kSmallShare);
   }
@@ -114,9 +114,9 @@ size_t buffer_memory_bytes(size_t size) {
   return (size + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-std::byte* take_buffer_memory(size_t size) {
+std::byte* allocate_buffer(size_t size) {
   const size_t bytes = buffer_memory_bytes(size);
-  if (!kept(bytes)) return allocate(bytes);
+  if (!is_pooled(bytes)) return allocate(bytes);
   {
     Pool& from = pool();
     std::lock_guard lock(from.mutex);
@@ -131,14 +131,14 @@ std::byte* take_buffer_memory(size_t size) {
   return allocate(bytes);
 }
 
-void give_buffer_memory(std::byte* memory, size_t size) noexcept {
+void free_buffer(std::byte* memory, size_t size) noexcept {
   const size_t bytes = buffer_memory_bytes(size);
-  if (kept(bytes)) {
+  if (is_pooled(bytes)) {
     Pool& to = pool();
     std::lock_guard lock(to.mutex);
     auto& free = to.free[class_of(bytes)];
     // Check the capacity first: a release must not throw.
-    if (to.room(bytes) && free.size() < free.capacity()) {
+    if (to.has_space(bytes) && free.size() < free.capacity()) {
       free.push_back(memory);
       to.comes(bytes);
       return;
@@ -147,13 +147,13 @@ void give_buffer_memory(std::byte* memory, size_t size) noexcept {
   std::free(memory);
 }
 
-void keep_buffer_bytes(size_t bytes_max) {
+void set_pooled_buffer_bytes_max(size_t bytes_max) {
   Pool& of = pool();
   std::lock_guard lock(of.mutex);
-  of.bytes_max = std::min(bytes_max, kBufferBytesKept);
+  of.bytes_max = std::min(bytes_max, kPooledBufferBytesMax);
 }
 
-size_t buffer_bytes_kept() {
+size_t pooled_buffer_bytes() {
   Pool& of = pool();
   std::lock_guard lock(of.mutex);
   return of.bytes;

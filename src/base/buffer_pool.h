@@ -13,16 +13,16 @@ namespace leat {
 size_t buffer_memory_bytes(size_t size);
 
 // Returns at least `size` bytes (not 0), page-aligned, not zeroed. Throws std::bad_alloc.
-std::byte* take_buffer_memory(size_t size);
-// Releases memory. `size` is the one passed to take_buffer_memory().
-void give_buffer_memory(std::byte* memory, size_t size) noexcept;
+std::byte* allocate_buffer(size_t size);
+// Releases memory. `size` is the one passed to allocate_buffer().
+void free_buffer(std::byte* memory, size_t size) noexcept;
 
-// Returns the bytes that the pool keeps now: at most kBufferBytesKept or the last limit that was
-// set.
-size_t buffer_bytes_kept();
-inline constexpr size_t kBufferBytesKept = 64 << 20;
+// Returns the bytes that the pool keeps now: at most kPooledBufferBytesMax or the last limit that
+// was set.
+size_t pooled_buffer_bytes();
+inline constexpr size_t kPooledBufferBytesMax = 64 << 20;
 // Lowers the limit, for a host with little memory. Memory above it leaves the pool only when it is
 // reused.
-void keep_buffer_bytes(size_t bytes_max);
+void set_pooled_buffer_bytes_max(size_t bytes_max);
 
 }  // namespace leat

@@ -15,10 +15,10 @@ namespace {
 
 TEST(BufferPool, MemoryIsAlignedAndAsLargeAsAsked) {
   for (size_t size : {1ul, 4095ul, 65'536ul, 110'000ul, (2ul << 20) + 1, 8ul << 20, 40ul << 20}) {
-    std::byte* memory = take_buffer_memory(size);
+    std::byte* memory = allocate_buffer(size);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 4096, 0u);
     std::memset(memory, 1, size);
-    give_buffer_memory(memory, size);
+    free_buffer(memory, size);
   }
 }
 
@@ -40,18 +40,18 @@ TEST(BufferPool, WhatMemoryTakesGrowsWithItsSize) {
 }
 
 TEST(BufferPool, SmallOnesLeaveTheRoomToLargeOnes) {
-  const size_t before = buffer_bytes_kept();
+  const size_t before = pooled_buffer_bytes();
   std::vector<std::byte*> taken;
-  for (int i = 0; i < 20'000; ++i) taken.push_back(take_buffer_memory(200));
-  for (std::byte* memory : taken) give_buffer_memory(memory, 200);
-  EXPECT_LE(buffer_bytes_kept(), before + kBufferBytesKept / 16);
+  for (int i = 0; i < 20'000; ++i) taken.push_back(allocate_buffer(200));
+  for (std::byte* memory : taken) free_buffer(memory, 200);
+  EXPECT_LE(pooled_buffer_bytes(), before + kPooledBufferBytesMax / 16);
 }
 
 TEST(BufferPool, KeepsNoMoreThanItMay) {
   std::vector<std::byte*> taken;
-  for (int i = 0; i < 20; ++i) taken.push_back(take_buffer_memory(8 << 20));
-  for (std::byte* memory : taken) give_buffer_memory(memory, 8 << 20);
-  EXPECT_LE(buffer_bytes_kept(), kBufferBytesKept);
+  for (int i = 0; i < 20; ++i) taken.push_back(allocate_buffer(8 << 20));
+  for (std::byte* memory : taken) free_buffer(memory, 8 << 20);
+  EXPECT_LE(pooled_buffer_bytes(), kPooledBufferBytesMax);
 }
 
 TEST(BufferPool, NobodyGetsWhatSomebodyHas) {
@@ -66,7 +66,7 @@ TEST(BufferPool, NobodyGetsWhatSomebodyHas) {
     for (int i = 0; i < 2'000; ++i) {
       if (held.size() < 8) {
         const size_t size = 1 + (random() % 2 == 0 ? random() % 70'000 : random() % 400'000);
-        std::byte* memory = take_buffer_memory(size);
+        std::byte* memory = allocate_buffer(size);
         const std::byte mark = std::byte(random());
         memory[0] = memory[size - 1] = mark;
         held.push_back({memory, size, mark});
@@ -77,9 +77,9 @@ TEST(BufferPool, NobodyGetsWhatSomebodyHas) {
       held.pop_back();
       ASSERT_EQ(last.memory[0], last.mark);
       ASSERT_EQ(last.memory[last.size - 1], last.mark);
-      give_buffer_memory(last.memory, last.size);
+      free_buffer(last.memory, last.size);
     }
-    for (const Held& left : held) give_buffer_memory(left.memory, left.size);
+    for (const Held& left : held) free_buffer(left.memory, left.size);
   };
   std::vector<std::jthread> threads;
   for (unsigned seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);

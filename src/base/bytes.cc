@@ -10,8 +10,8 @@ namespace leat {
 
 Buffer::Buffer(size_t size) : size_(size) {
   if (size == 0) return;
-  data_ = std::shared_ptr<std::byte>(
-      take_buffer_memory(size), [size](std::byte* memory) { give_buffer_memory(memory, size); });
+  data_ = std::shared_ptr<std::byte>(allocate_buffer(size),
+                                     [size](std::byte* memory) { free_buffer(memory, size); });
 }
 
 Bytes::Bytes(Buffer&& buffer) {

@@ -5,12 +5,12 @@
 
 namespace leat {
 
-uint64_t unused_heap_bytes() {
+uint64_t malloc_free_bytes() {
   return mallinfo2().fordblks;
 }
 
 bool trim_heap(uint64_t most) {
-  if (unused_heap_bytes() <= most) return false;
+  if (malloc_free_bytes() <= most) return false;
   malloc_trim(0);
   return true;
 }

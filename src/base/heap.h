@@ -9,7 +9,7 @@
 namespace leat {
 
 // Returns the unused bytes of the heap.
-uint64_t unused_heap_bytes();
+uint64_t malloc_free_bytes();
 
 // Returns whole free pages to the system if more than `most` bytes are unused. Returns whether it
 // did. Takes milliseconds for a heap of hundreds of MiB, during which other threads wait for

@@ -26,7 +26,7 @@ std::string_view to_string(StatusCode code) {
       return "permission_denied";
     case StatusCode::kReadOnly:
       return "read_only";
-    case StatusCode::kChanged:
+    case StatusCode::kVersionChanged:
       return "changed";
     case StatusCode::kOutOfRange:
       return "out_of_range";
@@ -98,7 +98,7 @@ StatusCode code_from_errno(int errnum) {
     case EROFS:
       return StatusCode::kReadOnly;
     case ESTALE:
-      return StatusCode::kChanged;
+      return StatusCode::kVersionChanged;
     case ENOSPC:
     case EDQUOT:
       return StatusCode::kNoSpace;

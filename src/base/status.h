@@ -21,7 +21,7 @@ enum class StatusCode : uint8_t {
   kIsDirectory,       // a file was expected
   kPermissionDenied,  // the store or the catalog denied this principal
   kReadOnly,          // the mount does not accept changes
-  kChanged,           // the object no longer has the requested version (ESTALE)
+  kVersionChanged,    // the object no longer has the requested version (ESTALE)
   kOutOfRange,        // offset past the end
   kUnavailable,       // store or daemon is unreachable or failing; retry may help
   kThrottled,         // the store requested a lower request rate

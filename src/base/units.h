@@ -17,7 +17,7 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 inline constexpr uint64_t kTiB = 1024 * kGiB;
 
 // Accepts binary units with or without "iB" ("64K" = "64KiB" = 65536); "KB", "MB" … are decimal. A
-// bare number is bytes. Fractions are allowed. The message of kInvalidArgument says what is wrong.
+// bare number is bytes. Fractions are allowed. The message of kInvalidArgument names the fault.
 Result<uint64_t> parse_bytes(std::string_view text);
 
 // Shortest exact-looking form with binary units: "0 B", "64.0 KiB", "1.5 GiB".

@@ -20,11 +20,12 @@ constexpr uint64_t kProbeEveryBytes = 64 * kMiB;
 
 Counter evicted_total("leat_cache_evicted_bytes_total", "Bytes evicted from the cache");
 Counter expired_total("leat_cache_expired_bytes_total",
-                      "Bytes that went from the cache because they were too old for their mount");
-Counter corrupt_total("leat_cache_corrupt_blocks_total",
-                      "Cached blocks dropped because their bytes could not be read or were wrong");
-Counter refused_total("leat_cache_refused_bytes_total",
-                      "Bytes not kept because the cache had no room for them at the time");
+                      "Bytes evicted because they were older than the TTL of their mount");
+Counter corrupt_total(
+    "leat_cache_corrupt_blocks_total",
+    "Cached blocks removed because they could not be read or failed their checksum");
+Counter refused_total("leat_cache_admission_rejected_bytes_total",
+                      "Bytes not cached because the cache had no free space for them");
 
 }  // namespace
 
@@ -42,7 +43,7 @@ Task<> Background::run(std::shared_ptr<Background> self, Task<> task) {
 }
 
 void Background::finished() {
-  std::shared_ptr<SharedResult<bool>> waiting;
+  std::shared_ptr<SharedPromise<bool>> waiting;
   {
     std::lock_guard lock(mutex_);
     if (--running_ == 0) waiting = std::exchange(idle_, nullptr);
@@ -51,11 +52,11 @@ void Background::finished() {
 }
 
 Task<> Background::idle() {
-  std::shared_ptr<SharedResult<bool>> waiting;
+  std::shared_ptr<SharedPromise<bool>> waiting;
   {
     std::lock_guard lock(mutex_);
     if (running_ == 0) co_return;
-    if (idle_ == nullptr) idle_ = SharedResult<bool>::make();
+    if (idle_ == nullptr) idle_ = SharedPromise<bool>::make();
     waiting = idle_;
   }
   auto done = co_await waiting->wait(Context::background(), "end of background work");
@@ -72,22 +73,22 @@ CacheDirectory::CacheDirectory(PageStoreOptions resolved, Executor& starts,
       background(std::make_shared<Background>()),
       descriptors(options.directory, disk, kOpenObjectsMax) {}
 
-void CacheDirectory::count_refused(uint64_t bytes) {
-  refused_bytes += bytes;
+void CacheDirectory::count_rejected(uint64_t bytes) {
+  rejected_bytes += bytes;
   refused_total.add(bytes);
 }
 
-void CacheDirectory::make_room_if_full(const Status& status) {
+void CacheDirectory::evict_if_full(const Status& status) {
   if (status.code() != StatusCode::kNoSpace) return;
-  capacity->note_refused();
+  capacity->note_write_rejected();
   on_pressure();
 }
 
-Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
-  count_refused(bytes);
-  pool.wants_room = true;
+Error CacheDirectory::reject_write(Pool& pool, std::string_view key, uint64_t bytes) {
+  count_rejected(bytes);
+  pool.needs_room = true;
   on_pressure();
-  if (!capacity->pressed() && pool.capacity->pressed()) {
+  if (!capacity->under_pressure() && pool.capacity->under_pressure()) {
     return error(
         StatusCode::kNoSpace,
         fmt::format("{} of {} not kept in the cache {}: {} of the quota of {} are in use",
@@ -105,40 +106,41 @@ Error CacheDirectory::refuse(Pool& pool, std::string_view key, uint64_t bytes) {
 }
 
 Error CacheDirectory::write_failed(std::string_view key, const Status& status) {
-  make_room_if_full(status);
+  evict_if_full(status);
   return error(
       status.with_context(fmt::format("cannot keep {} in the cache {}", key, options.directory)));
 }
 
-void CacheDirectory::lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status) {
+void CacheDirectory::note_lost_writes(uint64_t objects, uint64_t bytes, const Status& status) {
   if (closed) return;
-  count_refused(bytes);
-  make_room_if_full(status);
-  if (told_of_lost_.exchange(true)) return;
+  count_rejected(bytes);
+  evict_if_full(status);
+  if (lost_writes_logged_.exchange(true)) return;
   log::warning("cache {}: {} small objects ({}) could not be written and will be fetched again: {}",
                options.directory, objects, format_bytes(bytes), status.to_string());
 }
 
-Error CacheDirectory::place_taken(std::string_view key, const Status& status) {
+Error CacheDirectory::path_occupied(std::string_view key, const Status& status) {
   Status answer(
       StatusCode::kNoSpace,
-      fmt::format("{} is not kept in the cache {}: a file that could not be removed is in "
-                  "its place; it goes with the next write or start, or remove it",
+      fmt::format("{} is not cached in {}: a file that could not be removed has its path; "
+                  "the next write or start removes it, or remove it yourself",
                   key, options.directory),
       status);
-  if (!told_of_taken_place_.exchange(true)) log::warning("{}", answer.to_string());
+  if (!occupied_path_logged_.exchange(true)) log::warning("{}", answer.to_string());
   return error(answer);
 }
 
-void CacheDirectory::reserved(Pool& pool, uint64_t bytes) {
+void CacheDirectory::note_reserved(Pool& pool, uint64_t bytes) {
   bool probe = reserved_since_probe_.fetch_add(bytes) + bytes >= kProbeEveryBytes;
   if (probe) reserved_since_probe_ = 0;
-  const bool pressed = capacity->pressed() || pool.capacity->pressed();
-  if (pressed) pool.wants_room = true;
-  if (probe || pressed) on_pressure();
+  const bool under_pressure = capacity->under_pressure() || pool.capacity->under_pressure();
+  if (under_pressure) pool.needs_room = true;
+  if (probe || under_pressure) on_pressure();
 }
 
-void CacheDirectory::corrupt(const std::string& what, const std::string& why, uint64_t blocks) {
+void CacheDirectory::report_corrupt(const std::string& what, const std::string& why,
+                                    uint64_t blocks) {
   if (closed) return;  // the failure says nothing about the disk
   corrupt_blocks += blocks;
   corrupt_total.add(blocks);
@@ -146,14 +148,14 @@ void CacheDirectory::corrupt(const std::string& what, const std::string& why, ui
                why);
 }
 
-void CacheDirectory::not_verified(const std::string& what, const Status& why) {
+void CacheDirectory::report_unverified(const std::string& what, const Status& why) {
   if (closed) return;
-  ++not_verified_parts;
+  ++unverified_parts;
   log::warning("cache {}: {} could not be verified: {}", options.directory, what, why.to_string());
 }
 
 // The .meta or .index file goes first: a start removes data without it.
-Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
+Task<bool> CacheDirectory::remove_files(FdOwner& object, Charge& charge) {
   Result<> removed = co_await blocking([this, &object]() -> Result<> {
     if (closed) return error(StatusCode::kUnavailable, "the cache directory is closed");
     object.close_files();
@@ -164,7 +166,7 @@ Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
     return {};
   });
   if (removed) co_return true;
-  charge.never_give_back();
+  charge.never_release();
   left_behind = true;
   if (closed) co_return false;
   log::warning("cache {}: {} bytes stay in use until the next start: {}", options.directory,
@@ -172,12 +174,12 @@ Task<bool> CacheDirectory::remove_files(Openable& object, Charge& charge) {
   co_return false;
 }
 
-void CacheDirectory::evicted(uint64_t bytes) {
+void CacheDirectory::count_evicted(uint64_t bytes) {
   evicted_bytes += bytes;
   evicted_total.add(bytes);
 }
 
-void CacheDirectory::expired(uint64_t bytes) {
+void CacheDirectory::count_expired(uint64_t bytes) {
   expired_total.add(bytes);
 }
 
@@ -196,11 +198,11 @@ bool lost_by_read(const Status& failure) {
   return lost_by_open(failure) || failure.code() == StatusCode::kInternal;
 }
 
-Error not_here(const std::string& key) {
+Error not_cached(const std::string& key) {
   return error(StatusCode::kNotFound, fmt::format("{} is not in the cache", key));
 }
 
-Error not_read(const std::string& key, const Status& failure) {
+Error not_readable(const std::string& key, const Status& failure) {
   bool ended = failure.code() == StatusCode::kCancelled || failure.code() == StatusCode::kTimedOut;
   if (ended) return error(failure);
   return error(Status(StatusCode::kNotFound,

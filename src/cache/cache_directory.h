@@ -19,7 +19,7 @@
 #include "cache/pool.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 
@@ -37,7 +37,7 @@ class Background : public std::enable_shared_from_this<Background> {
 
   std::mutex mutex_;  // leaf
   size_t running_ = 0;
-  std::shared_ptr<SharedResult<bool>> idle_;
+  std::shared_ptr<SharedPromise<bool>> idle_;
 };
 
 struct CacheDirectory {
@@ -53,35 +53,35 @@ struct CacheDirectory {
     return disk->threads().run(std::move(call));
   }
   // Returns the error for a write that found no room. Counts the bytes and starts eviction.
-  Error refuse(Pool& pool, std::string_view key, uint64_t bytes);
-  // Returns the error for a write that the disk refused.
+  Error reject_write(Pool& pool, std::string_view key, uint64_t bytes);
+  // Returns the error for a write that the disk rejected.
   Error write_failed(std::string_view key, const Status& status);
   // Logs that accepted bytes could not be written; once, until a write succeeds.
-  void lost_unwritten(uint64_t objects, uint64_t bytes, const Status& status);
-  void wrote() {
-    capacity->note_taken();
-    told_of_lost_ = false;
+  void note_lost_writes(uint64_t objects, uint64_t bytes, const Status& status);
+  void note_written() {
+    capacity->note_write_accepted();
+    lost_writes_logged_ = false;
   }
   // Returns the error for a write to a path that a file still occupies because it could not be
   // unlinked. Logged once.
-  Error place_taken(std::string_view key, const Status& status);
+  Error path_occupied(std::string_view key, const Status& status);
   // Call after each reservation: starts eviction above the high mark.
-  void reserved(Pool& pool, uint64_t bytes);
+  void note_reserved(Pool& pool, uint64_t bytes);
   // Counts corrupt blocks and logs one line: `what` is "block 3 of s3 key x", `why` "its checksum
   // differs".
-  void corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
+  void report_corrupt(const std::string& what, const std::string& why, uint64_t blocks = 1);
   // Records that a verification could not read a part of an object or of an index; the part may be
   // intact.
-  void not_verified(const std::string& what, const Status& why);
+  void report_unverified(const std::string& what, const Status& why);
   // Calls on_damage: other processes may have copies of the wrong bytes.
-  void tell_of_damage(const FileId& id) const {
+  void notify_damage(const FileId& id) const {
     if (options.on_damage && !closed) options.on_damage(id);
   }
   // Unlinks both files of an object that is in no index any more. Returns false if a file could not
   // be removed; its bytes stay charged.
-  Task<bool> remove_files(Openable& object, Charge& charge);
-  void evicted(uint64_t bytes);
-  void expired(uint64_t bytes);
+  Task<bool> remove_files(FdOwner& object, Charge& charge);
+  void count_evicted(uint64_t bytes);
+  void count_expired(uint64_t bytes);
 
   const PageStoreOptions options;  // resolved: no field is 0 for "default"
   const Spawner executor;
@@ -99,19 +99,19 @@ struct CacheDirectory {
   std::atomic<bool> closing = false;
   // Another process may have the directory open by now: nothing is removed any more.
   std::atomic<bool> closed = false;
-  std::stop_source stopping;           // cancels tasks that only wait
-  std::atomic<int> reading_ahead = 0;  // calls of read_ahead() in flight
-  std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, refused_bytes = 0;
+  std::stop_source stopping;                  // cancels tasks that only wait
+  std::atomic<int> readaheads_in_flight = 0;  // calls of submit_readahead()
+  std::atomic<uint64_t> evicted_bytes = 0, corrupt_blocks = 0, rejected_bytes = 0;
   // Reported by the next verification: damaged bytes of segment indexes, and the calls of
-  // not_verified().
-  std::atomic<uint64_t> damaged_index_bytes = 0, not_verified_parts = 0;
+  // report_unverified().
+  std::atomic<uint64_t> damaged_index_bytes = 0, unverified_parts = 0;
 
  private:
-  void count_refused(uint64_t bytes);
-  void make_room_if_full(const Status& status);
+  void count_rejected(uint64_t bytes);
+  void evict_if_full(const Status& status);
 
   std::atomic<uint64_t> reserved_since_probe_ = 0;
-  std::atomic<bool> told_of_taken_place_ = false, told_of_lost_ = false;
+  std::atomic<bool> occupied_path_logged_ = false, lost_writes_logged_ = false;
 };
 
 // Returns nanoseconds since the Unix epoch: orders objects by arrival, also across restarts. Not
@@ -124,7 +124,7 @@ bool lost_by_open(const Status& failure);  // excludes EIO, which looks like a l
 bool lost_by_read(const Status& failure);  // the descriptor was open already
 
 // Returns the error for a read that failed although nothing is lost.
-Error not_read(const std::string& key, const Status& failure);
-Error not_here(const std::string& key);
+Error not_readable(const std::string& key, const Status& failure);
+Error not_cached(const std::string& key);
 
 }  // namespace leat

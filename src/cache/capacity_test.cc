@@ -19,10 +19,10 @@ TEST(Capacity, WhatFoundNoRoomFindsItAfterTheEviction) {
   ASSERT_TRUE(capacity.reserve(900'000));
   EXPECT_FALSE(capacity.reserve(150'000));
   EXPECT_EQ(capacity.excess(), 70'000u);
-  capacity.give_back(70'000);
+  capacity.release(70'000);
   EXPECT_TRUE(capacity.reserve(150'000));
   capacity.eviction_ran();
-  capacity.give_back(980'000);
+  capacity.release(980'000);
   ASSERT_TRUE(capacity.reserve(900'000));
   EXPECT_FALSE(capacity.reserve(1'000'001)) << "for more than there is no room can be made";
   EXPECT_EQ(capacity.excess(), 0u);
@@ -39,8 +39,8 @@ TEST(Capacity, APoolsShareIsTakenFromTheWhole) {
   EXPECT_FALSE(pool.reserve(1));
   EXPECT_TRUE(other.reserve(700'000));
   EXPECT_FALSE(other.reserve(1));
-  EXPECT_EQ(other.used(), 700'000u) << "what the whole refuses is not taken from the pool";
-  pool.give_back(300'000);
+  EXPECT_EQ(other.used(), 700'000u) << "what the whole rejects is not taken from the pool";
+  pool.release(300'000);
   EXPECT_EQ(whole->used(), 700'000u);
 }
 
@@ -49,15 +49,15 @@ TEST(Charge, WhatIsUnlinkedIsHeldUntilItIsFreed) {
   {
     Charge charge(capacity);
     ASSERT_TRUE(charge.grow(100));
-    EXPECT_EQ(capacity->held(), 0u);
-    charge.hold();
-    charge.hold();
-    EXPECT_EQ(capacity->held(), 100u);
+    EXPECT_EQ(capacity->unlinked(), 0u);
+    charge.mark_unlinked();
+    charge.mark_unlinked();
+    EXPECT_EQ(capacity->unlinked(), 100u);
     charge.shrink(40);
-    EXPECT_EQ(capacity->held(), 60u);
+    EXPECT_EQ(capacity->unlinked(), 60u);
     EXPECT_EQ(capacity->used(), 60u);
   }
-  EXPECT_EQ(capacity->held(), 0u);
+  EXPECT_EQ(capacity->unlinked(), 0u);
   EXPECT_EQ(capacity->used(), 0u);
 }
 
@@ -66,26 +66,26 @@ TEST(Charge, WhatCannotBeUnlinkedStaysCounted) {
   {
     Charge charge(capacity);
     ASSERT_TRUE(charge.grow(100));
-    charge.hold();
-    charge.never_give_back();
-    EXPECT_EQ(capacity->held(), 0u);
+    charge.mark_unlinked();
+    charge.never_release();
+    EXPECT_EQ(capacity->unlinked(), 0u);
   }
   EXPECT_EQ(capacity->used(), 100u);
 }
 
-TEST(Capacity, ARefusedWriteMakesRoomOnceUntilOneIsTaken) {
+TEST(Capacity, RejectedWriteEvictsOnceUntilAccepted) {
   Capacity capacity(1'000'000);
   ASSERT_TRUE(capacity.reserve(600'000));
-  capacity.note_refused();
+  capacity.note_write_rejected();
   EXPECT_EQ(capacity.limit(), 570'000u);
   EXPECT_EQ(capacity.excess(), 52'800u);
   EXPECT_FALSE(capacity.reserve(1));
   capacity.eviction_ran();
   EXPECT_EQ(capacity.limit(), 1'000'000u);
-  capacity.note_refused();
-  EXPECT_EQ(capacity.excess(), 0u) << "a disk that takes nothing does not cost everything";
-  capacity.note_taken();
-  capacity.note_refused();
+  capacity.note_write_rejected();
+  EXPECT_EQ(capacity.excess(), 0u) << "a disk that accepts nothing does not cost everything";
+  capacity.note_write_accepted();
+  capacity.note_write_rejected();
   EXPECT_EQ(capacity.excess(), 52'800u);
 }
 

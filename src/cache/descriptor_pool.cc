@@ -13,46 +13,46 @@ namespace {
 
 // Recently used objects that one open may pass over before it closes one of them.
 constexpr int kPassedOverMax = 64;
-constexpr size_t kEnrolledMin = 64;  // opens between two searches for destroyed objects
+constexpr size_t kSweepInsertsMin = 64;  // opens between two searches for destroyed objects
 // Descriptors that pools leave to others where the process has enough of them.
-constexpr rlim_t kLeftToOthers = 2048;
+constexpr rlim_t kReservedForOthers = 2048;
 constexpr rlim_t kObjectsMin = 4;  // of a pool, however small the limit
 
-std::atomic<size_t> pools_of_the_process = 0;
+std::atomic<size_t> pools_in_process = 0;
 
 }  // namespace
 
 DescriptorPool::DescriptorPool(std::string root, std::shared_ptr<Disk> disk, size_t objects_max)
     : root_(std::move(root)), disk_(std::move(disk)), objects_max_(objects_max) {
-  ++pools_of_the_process;
+  ++pools_in_process;
 }
 
 DescriptorPool::~DescriptorPool() {
-  --pools_of_the_process;
+  --pools_in_process;
 }
 
 size_t DescriptorPool::objects_max_now() const {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return objects_max_;
-  const rlim_t left = std::min(kLeftToOthers, limit.rlim_cur / 2);
-  const rlim_t share = (limit.rlim_cur - left) / 2 / pools_of_the_process;
+  const rlim_t reserved = std::min(kReservedForOthers, limit.rlim_cur / 2);
+  const rlim_t share = (limit.rlim_cur - reserved) / 2 / pools_in_process;
   return std::min<rlim_t>(objects_max_, std::max(kObjectsMin, share));
 }
 
-FilePairPtr Openable::opened() {
+FilePairPtr FdOwner::open_files() {
   std::lock_guard lock(files_mutex_);
   if (files_ != nullptr) used_.store(true, std::memory_order_relaxed);
   return files_;
 }
 
-void Openable::close_files() {
+void FdOwner::close_files() {
   FilePairPtr closing;  // closed after the lock is released
   std::lock_guard lock(files_mutex_);
   closing.swap(files_);
 }
 
-Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<Openable> object) {
-  std::shared_ptr<SharedResult<FilePairPtr>> opening;
+Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<FdOwner> object) {
+  std::shared_ptr<SharedPromise<FilePairPtr>> opening;
   bool first = false;
   {
     std::lock_guard lock(object->files_mutex_);
@@ -61,7 +61,7 @@ Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<
       co_return object->files_;
     }
     first = object->opening_ == nullptr;
-    if (first) object->opening_ = SharedResult<FilePairPtr>::make();
+    if (first) object->opening_ = SharedPromise<FilePairPtr>::make();
     opening = object->opening_;
   }
   if (!first) {
@@ -76,20 +76,20 @@ Task<Result<FilePairPtr>> DescriptorPool::open(Context context, std::shared_ptr<
     if (files) object->files_ = *files;
     object->opening_ = nullptr;
   }
-  if (files) enrol(object);
+  if (files) insert(object);
   opening->set(files);
   co_return files;
 }
 
-void DescriptorPool::adopt(const std::shared_ptr<Openable>& object, FilePairPtr files) {
+void DescriptorPool::adopt(const std::shared_ptr<FdOwner>& object, FilePairPtr files) {
   {
     std::lock_guard lock(object->files_mutex_);
     object->files_ = std::move(files);
   }
-  enrol(object);
+  insert(object);
 }
 
-Result<FilePairPtr> DescriptorPool::open_now(const Openable& object) {
+Result<FilePairPtr> DescriptorPool::open_now(const FdOwner& object) {
   auto files = std::make_shared<FilePair>();
   LEAT_TRY(files->data, disk_->open(root_ + "/" + object.data_name(), O_RDWR, 0));
   LEAT_TRY(files->side, disk_->open(root_ + "/" + object.side_name(), O_RDWR, 0));
@@ -97,22 +97,22 @@ Result<FilePairPtr> DescriptorPool::open_now(const Openable& object) {
 }
 
 // A weak pointer holds the memory of a destroyed object, so expired ones are removed.
-void DescriptorPool::forget_gone() {
-  if (++enrolled_ < std::max(kEnrolledMin, clock_.size() / 2)) return;
+void DescriptorPool::sweep_expired() {
+  if (++inserts_since_sweep_ < std::max(kSweepInsertsMin, clock_.size() / 2)) return;
   std::erase_if(clock_, [](const auto& object) { return object.expired(); });
-  enrolled_ = 0;
+  inserts_since_sweep_ = 0;
 }
 
-void DescriptorPool::enrol(const std::shared_ptr<Openable>& object) {
+void DescriptorPool::insert(const std::shared_ptr<FdOwner>& object) {
   // Destroyed after the lock is released; they may hold the last reference to an object.
-  std::vector<std::shared_ptr<Openable>> seen, closing;
+  std::vector<std::shared_ptr<FdOwner>> seen, closing;
   const size_t objects_max = objects_max_now();
   {
     std::lock_guard lock(mutex_);
-    forget_gone();
+    sweep_expired();
     clock_.push_back(object);
     while (clock_.size() > objects_max) {
-      std::shared_ptr<Openable> oldest = clock_.front().lock();
+      std::shared_ptr<FdOwner> oldest = clock_.front().lock();
       clock_.pop_front();
       if (oldest == nullptr) continue;
       bool spare = oldest->used_.exchange(false) && seen.size() < kPassedOverMax;

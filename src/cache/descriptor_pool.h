@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "runtime/context.h"
 #include "runtime/disk.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -28,16 +28,16 @@ struct FilePair {
 };
 using FilePairPtr = std::shared_ptr<FilePair>;
 
-// Openable: an object with such a pair of files.
-class Openable {
+// FdOwner: an object with such a pair of files.
+class FdOwner {
  public:
-  virtual ~Openable() = default;
+  virtual ~FdOwner() = default;
   // Path below the cache directory: "files/ab/ab01….data".
   virtual std::string data_name() const = 0;
   virtual std::string side_name() const = 0;
 
   // Returns the open files, or null. Counts as a use.
-  FilePairPtr opened();
+  FilePairPtr open_files();
   // Call before any step that needs the descriptors closed, such as returning bytes. Threads that
   // use them at the moment keep them.
   void close_files();
@@ -47,7 +47,7 @@ class Openable {
 
   std::mutex files_mutex_;  // leaf
   FilePairPtr files_;
-  std::shared_ptr<SharedResult<FilePairPtr>> opening_;
+  std::shared_ptr<SharedPromise<FilePairPtr>> opening_;
   std::atomic<bool> used_ = false;
 };
 
@@ -59,24 +59,24 @@ class DescriptorPool {
 
   // Returns the object's files and opens them if needed; they must exist. Meanwhile the object may
   // be removed and another one may take its path: check the object again afterwards.
-  Task<Result<FilePairPtr>> open(Context context, std::shared_ptr<Openable> object);
+  Task<Result<FilePairPtr>> open(Context context, std::shared_ptr<FdOwner> object);
   // Takes ownership of files that were just created.
-  void adopt(const std::shared_ptr<Openable>& object, FilePairPtr files);
+  void adopt(const std::shared_ptr<FdOwner>& object, FilePairPtr files);
 
  private:
-  void enrol(const std::shared_ptr<Openable>& object);
-  void forget_gone();  // needs the mutex
+  void insert(const std::shared_ptr<FdOwner>& object);
+  void sweep_expired();  // needs the mutex
   // Returns the largest number of open objects now; the limit of the process may change any time.
   size_t objects_max_now() const;
-  Result<FilePairPtr> open_now(const Openable& object);
+  Result<FilePairPtr> open_now(const FdOwner& object);
 
   const std::string root_;
   const std::shared_ptr<Disk> disk_;
   const size_t objects_max_;
 
-  std::mutex mutex_;                           // leaf
-  std::deque<std::weak_ptr<Openable>> clock_;  // oldest first
-  size_t enrolled_ = 0;                        // since the last search for destroyed objects
+  std::mutex mutex_;                          // leaf
+  std::deque<std::weak_ptr<FdOwner>> clock_;  // oldest first
+  size_t inserts_since_sweep_ = 0;            // since the last search for destroyed objects
 };
 
 }  // namespace leat

@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-struct Named : Openable {
+struct Named : FdOwner {
   std::string data_name() const override { return "a.data"; }
   std::string side_name() const override { return "a.index"; }
 };
@@ -39,7 +39,7 @@ struct Counting {
 
 class DescriptorPoolTest : public testing::Test {
  protected:
-  std::shared_ptr<Openable> adopted() {
+  std::shared_ptr<FdOwner> adopted() {
     auto object = std::allocate_shared<Named>(Counting<Named>(&in_memory));
     pool.adopt(object, std::make_shared<FilePair>());
     return object;
@@ -51,20 +51,20 @@ class DescriptorPoolTest : public testing::Test {
 };
 
 TEST_F(DescriptorPoolTest, GivesTheMemoryOfObjectsBackThatAreGone) {
-  const std::shared_ptr<Openable> kept = adopted();
+  const std::shared_ptr<FdOwner> kept = adopted();
   for (int i = 0; i < 3000; ++i) adopted();
   EXPECT_LE(in_memory, 65U);
-  EXPECT_NE(kept->opened(), nullptr);
+  EXPECT_NE(kept->open_files(), nullptr);
 }
 
 TEST_F(DescriptorPoolTest, ClosesWhatWasNotUsedLately) {
-  std::vector<std::shared_ptr<Openable>> objects;
+  std::vector<std::shared_ptr<FdOwner>> objects;
   for (int i = 0; i <= kObjectsMax; ++i) objects.push_back(adopted());
-  EXPECT_EQ(objects[0]->opened(), nullptr);
-  EXPECT_NE(objects[1]->opened(), nullptr);
+  EXPECT_EQ(objects[0]->open_files(), nullptr);
+  EXPECT_NE(objects[1]->open_files(), nullptr);
   objects.push_back(adopted());  // passes over the object just used
-  EXPECT_NE(objects[1]->opened(), nullptr);
-  EXPECT_EQ(objects[2]->opened(), nullptr);
+  EXPECT_NE(objects[1]->open_files(), nullptr);
+  EXPECT_EQ(objects[2]->open_files(), nullptr);
 }
 
 // A part of what the process may open is left to others, and two pools share the rest.
@@ -74,9 +74,9 @@ TEST_F(DescriptorPoolTest, KeepsWithinTheLimitOfTheProcess) {
   const rlimit small{.rlim_cur = 128, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &small), 0);
   auto open_of_200 = [this] {
-    std::vector<std::shared_ptr<Openable>> objects;
+    std::vector<std::shared_ptr<FdOwner>> objects;
     for (int i = 0; i < 200; ++i) objects.push_back(adopted());
-    return std::ranges::count_if(objects, [](auto& one) { return one->opened() != nullptr; });
+    return std::ranges::count_if(objects, [](auto& one) { return one->open_files() != nullptr; });
   };
   EXPECT_EQ(open_of_200(), 32);
   {

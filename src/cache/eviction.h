@@ -42,7 +42,7 @@ class S3Fifo {
               int64_t birth_ns);
   void resize(const FileId& id, uint64_t bytes);
   void remove(const FileId& id);
-  // Removes and returns the next file; nothing if all are held.
+  // Removes and returns the next file; nothing if all have holders.
   std::optional<FileId> evict();
 
   // Removes and returns a file for which `stale(last pass)` is true. Checks a few files of each
@@ -52,7 +52,7 @@ class S3Fifo {
 
   // Returns the birth of the front entry of each queue, the older of both.
   std::optional<int64_t> oldest_birth() const;
-  size_t size() const { return places_.size(); }
+  size_t size() const { return positions_.size(); }
 
  private:
   struct Entry {
@@ -65,34 +65,34 @@ class S3Fifo {
   using Queue = std::list<Entry>;  // oldest at the front
 
   void promote(Queue& from);
-  std::optional<FileId> take_from_small();
-  std::optional<FileId> take_from_main();
-  std::optional<FileId> take(Queue& queue);
-  void remember(const FileId& id);
+  std::optional<FileId> pop_small();
+  std::optional<FileId> pop_main();
+  std::optional<FileId> pop(Queue& queue);
+  void add_ghost(const FileId& id);
 
-  void step_aside(Queue::iterator entry);
+  void advance_hands(Queue::iterator entry);
 
   Queue small_, main_;
   // Position at which evict_stale continues.
   Queue::iterator small_hand_ = small_.end(), main_hand_ = main_.end();
   uint64_t small_bytes_ = 0, main_bytes_ = 0;
   int64_t newest_birth_ns_ = 0;
-  boost::unordered_flat_map<FileId, Queue::iterator, IdHash> places_;
+  boost::unordered_flat_map<FileId, Queue::iterator, IdHash> positions_;
   std::deque<FileId> ghosts_;
   boost::unordered_flat_set<FileId, IdHash> is_ghost_;
 };
 
 template <class Stale>
 std::optional<FileId> S3Fifo::evict_stale(Stale stale) {
-  constexpr size_t kLookAt = 64;
+  constexpr size_t kScanMax = 64;
   for (Queue* queue : {&small_, &main_}) {
     Queue::iterator& at = queue == &small_ ? small_hand_ : main_hand_;
-    for (size_t steps = std::min(queue->size(), kLookAt); steps > 0; --steps) {
+    for (size_t steps = std::min(queue->size(), kScanMax); steps > 0; --steps) {
       if (at == queue->end()) at = queue->begin();
-      const Queue::iterator looked_at = at++;
-      const Evictable& object = *looked_at->object;
+      const Queue::iterator current = at++;
+      const Evictable& object = *current->object;
       if (object.holders > 0 || !stale(object.last_pass.load())) continue;
-      const FileId id = looked_at->id;
+      const FileId id = current->id;
       remove(id);
       return id;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failing disk: at the n-th call for every n, for a while, for ever. The store refuses or forgets.
+// Failing disk: at the n-th call for every n, for a while, for ever. The store rejects or drops.
 // It never serves a wrong byte, and works again when the disk does.
 #include <gtest/gtest.h>
 
@@ -143,14 +143,14 @@ TEST(Fault, AFullDiskCostsWritesAndATenthOfTheCache) {
     ASSERT_FALSE(kept);
     EXPECT_EQ(kept.error().code(), StatusCode::kNoSpace);
     EXPECT_EQ(store.read_fails(file, {0, 1}), StatusCode::kNotFound);
-    // A small object is accepted, and forgotten when the disk refuses it.
+    // A small object is accepted, and dropped when the disk rejects it.
     auto small = object(fmt::format("small{}", i), 5000);
     Result<> taken = store.write_whole(small);
     Result<> flushed = store.flush();
     EXPECT_FALSE(taken && flushed);
     EXPECT_EQ(store.read_fails(small, {0, 1}), StatusCode::kNotFound);
   }
-  EXPECT_LE(store->stats().used_bytes, used + 64 * kKiB) << "refused writes cost no capacity";
+  EXPECT_LE(store->stats().used_bytes, used + 64 * kKiB) << "rejected writes cost no capacity";
   auto objects = some_objects();
   EXPECT_GE(std::ranges::count_if(objects, [&](const auto& ref) { return store.holds(ref); }), 3);
   harness.disk->fault = nullptr;
@@ -186,7 +186,7 @@ TEST(Fault, AnEndedReadSaysNothingAboutTheDisk) {
   stop.request_stop();
   Context ended = Context::background().with_cancel(stop.get_token());
   for (const auto& ref : some_objects()) {
-    Result<Bytes> bytes = store.executor().wait(store->read(ended, ref, {0, 1}));
+    Result<Bytes> bytes = store.executor().block_on(store->read(ended, ref, {0, 1}));
     ASSERT_FALSE(bytes);
     EXPECT_EQ(bytes.error().code(), StatusCode::kCancelled);
     EXPECT_TRUE(store.holds(ref));
@@ -194,7 +194,7 @@ TEST(Fault, AnEndedReadSaysNothingAboutTheDisk) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
-TEST(Fault, AReaderIsNotTakenInByTheVerificationOfAnother) {
+TEST(Fault, ConcurrentVerificationHidesNoBadRead) {
   TempDirectory directory;
   Harness harness(directory.path());
   auto file = object("file", 3 * kBlockBytes);
@@ -217,7 +217,7 @@ TEST(Fault, AReaderIsNotTakenInByTheVerificationOfAnother) {
 }
 
 // The kernel accepts a write and fails to write it back later: the next read gets old bytes.
-TEST(Fault, AWriteThatIsLostAfterItSucceededIsNoticed) {
+TEST(Fault, LostWriteIsDetectedAfterSuccess) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
   auto file = object("file", 3 * kBlockBytes), small = object("small", 70'000);
@@ -237,7 +237,7 @@ TEST(Fault, AWriteThatIsLostAfterItSucceededIsNoticed) {
   EXPECT_EQ(store->stats().corrupt_blocks, 2u);
 }
 
-TEST(Fault, WantOfDescriptorsCostsNothingThatIsCached) {
+TEST(Fault, DescriptorShortageKeepsCachedObjects) {
   TempDirectory directory;
   Harness harness(directory.path());
   {
@@ -260,7 +260,7 @@ TEST(Fault, WantOfDescriptorsCostsNothingThatIsCached) {
   EXPECT_EQ(store->stats().corrupt_blocks, 0u);
 }
 
-TEST(Fault, WantOfDescriptorsCostsNothingThatIsBeingWritten) {
+TEST(Fault, DescriptorShortageKeepsPendingWrites) {
   TempDirectory directory;
   Harness harness(directory.path());
   TestStore store(harness.options, harness.disk);
@@ -275,10 +275,10 @@ TEST(Fault, WantOfDescriptorsCostsNothingThatIsBeingWritten) {
   harness.disk->fault = nullptr;
   EXPECT_TRUE(store.holds(before));
   EXPECT_TRUE(store.holds(after));
-  EXPECT_EQ(store->stats().refused_bytes, 0u);
+  EXPECT_EQ(store->stats().rejected_bytes, 0u);
 }
 
-TEST(Fault, AFileThatCouldNotBeUnlinkedIsNotWrittenOver) {
+TEST(Fault, UndeletableFileIsNotOverwritten) {
   TempDirectory directory;
   Harness harness(directory.path());
   TestStore store(harness.options, harness.disk);
@@ -305,7 +305,7 @@ TEST(Fault, AFileThatCouldNotBeUnlinkedIsNotWrittenOver) {
 }
 
 // The file is counted as long as it exists.
-TEST(Fault, AFileThatAStartCouldNotReadMakesWayAndItsBytesComeBack) {
+TEST(Fault, UnreadableFileIsReplacedAndUncharged) {
   TempDirectory directory;
   Harness harness(directory.path());
   auto file = object("file", 3 * kBlockBytes);
@@ -383,7 +383,7 @@ TEST(Fault, AWriteSucceedsOnlyWhereItsBytesAreThen) {
   for (std::thread& writer : writers) writer.join();
 }
 
-TEST(Fault, ASegmentThatCannotBeSyncedGoesWithAllThatIsInIt) {
+TEST(Fault, SegmentWithFailedSyncIsRemovedWhole) {
   TempDirectory directory;
   Harness harness(directory.path());
   TestStore store(harness.options, harness.disk);
@@ -404,7 +404,7 @@ TEST(Fault, ASegmentThatCannotBeSyncedGoesWithAllThatIsInIt) {
 }
 
 // A move with its segment must not give a damaged object a new checksum.
-TEST(Fault, ADamagedObjectIsNotGivenANewChecksumWhenItMoves) {
+TEST(Fault, MovedDamagedObjectGetsNoNewChecksum) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
@@ -440,7 +440,7 @@ TEST(Fault, AFailedSyncForgetsWhatItCannotVouchFor) {
 }
 
 // The kernel marks the pages of a failed sync clean, so the next sync proves nothing.
-TEST(Fault, ASegmentOfWhichEitherFileCannotBeSyncedIsNotBelievedAfterTheNextSync) {
+TEST(Fault, SegmentStaysFailedAfterALaterSync) {
   for (const uint64_t failing : {1, 2}) {
     TempDirectory directory;
     Harness harness(directory.path());

@@ -55,7 +55,7 @@ struct VerifyStep {
 
 class HostCache : public PageStore {
  public:
-  // At least one directory has to open. A wrongly used one fails the whole: locked by another
+  // At least one directory has to open. A misused one fails the whole: locked by another
   // process, not a cache, or of a newer version. `make_disk` is called for each.
   using DiskMaker = std::function<std::shared_ptr<Disk>()>;
   static Task<Result<std::unique_ptr<HostCache>>> open(Context context,

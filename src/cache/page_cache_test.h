@@ -11,8 +11,8 @@
 
 namespace leat {
 
-// Drops the files from the page cache, after a sync. Returns false if that was refused.
-inline bool cool(const std::string& directory) {
+// Drops the files from the page cache, after a sync. Returns false if that failed.
+inline bool drop_page_cache(const std::string& directory) {
   for (const std::string& path : files_ending(directory, ".data")) {
     const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file || ::fdatasync(file.fd()) != 0) return false;

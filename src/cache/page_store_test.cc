@@ -164,17 +164,17 @@ TEST(PageStore, ACompleteFileCanBeHandedToTheKernel) {
   EXPECT_LT(::pwrite(backing->fd(), "x", 1, 0), 0) << "read only";
 }
 
-TEST(PageStore, WhereAPackedObjectLiesCanBeHandedToTheKernel) {
+TEST(PageStore, PackedObjectHasASendfileRange) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
   auto small = object("small", 100'000), beside = object("beside", 50'000);
   ASSERT_TRUE(store.write_whole(beside));
   ASSERT_TRUE(store.write_whole(small));
-  EXPECT_FALSE(store->stored(*small, {0, 100'000})) << "in memory still, or not for good on disk";
+  EXPECT_FALSE(store->sendfile_range(*small, {0, 100'000})) << "in memory still, or not durable";
   ASSERT_TRUE(store.flush());
   EXPECT_TRUE(store.holds(small)) << "from then on it is verified";
   const ByteRange range{70'000, 30'000};
-  auto stored = store->stored(*small, range);
+  auto stored = store->sendfile_range(*small, range);
   ASSERT_TRUE(stored);
   std::string bytes(range.size, '\0');
   auto read_it = [&] {
@@ -182,10 +182,11 @@ TEST(PageStore, WhereAPackedObjectLiesCanBeHandedToTheKernel) {
   };
   EXPECT_EQ(read_it(), static_cast<ssize_t>(range.size));
   EXPECT_EQ(bytes, content(*small, range).to_string());
-  EXPECT_FALSE(store->stored(*small, {70'000, 30'001})) << "beyond its end lies another one";
-  EXPECT_FALSE(store->stored(*object("other", 100'000), range));
+  EXPECT_FALSE(store->sendfile_range(*small, {70'000, 30'001}))
+      << "beyond its end lies another one";
+  EXPECT_FALSE(store->sendfile_range(*object("other", 100'000), range));
   store->drop(small->id);
-  EXPECT_FALSE(store->stored(*small, range));
+  EXPECT_FALSE(store->sendfile_range(*small, range));
   bytes.assign(bytes.size(), '\0');
   EXPECT_EQ(read_it(), static_cast<ssize_t>(range.size)) << "who has it may go on";
   EXPECT_EQ(bytes, content(*small, range).to_string());
@@ -203,8 +204,8 @@ TEST(PageStore, AReadSmallObjectIsSyncedWithoutAFlush) {
   for (int i = 0; i < 30; ++i) {
     ASSERT_TRUE(store.write_whole(object(fmt::format("small/{}", i), 60'000)));
   }
-  EXPECT_FALSE(store->stored(*first, {0, 100}));
-  until([&] { return store.holds(first) && store->stored(*first, {0, 100}); });
+  EXPECT_FALSE(store->sendfile_range(*first, {0, 100}));
+  until([&] { return store.holds(first) && store->sendfile_range(*first, {0, 100}); });
 }
 
 TEST(PageStore, HeldBytesCountUntilTheLastHolderIsGone) {
@@ -219,13 +220,13 @@ TEST(PageStore, HeldBytesCountUntilTheLastHolderIsGone) {
   uint64_t full = store->stats().used_bytes;
   EXPECT_EQ(store->drop(file->id), file->size);
   ASSERT_TRUE(store.write_whole(file));  // waits until the old one is unlinked
-  EXPECT_EQ(store->stats().held_bytes, full - empty);
+  EXPECT_EQ(store->stats().unlinked_bytes, full - empty);
   EXPECT_GE(store->stats().used_bytes, full + file->size);
   std::string byte(1, '\0');
   EXPECT_EQ(::pread(backing->fd(), byte.data(), 1, 100), 1);
   EXPECT_EQ(byte, content(*file, {100, 1}).to_string());
   backing = nullptr;
-  until([&] { return store->stats().held_bytes == 0; });
+  until([&] { return store->stats().unlinked_bytes == 0; });
   until([&] { return store->stats().used_bytes == full; });
 }
 
@@ -318,7 +319,7 @@ TEST(PageStore, EightWritersNeverPassTheCapacity) {
   EXPECT_LE(disk_bytes(directory.path()), options.capacity_bytes);
 }
 
-TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
+TEST(PageStore, ReadObjectsOutliveUnreadOnes) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
@@ -340,7 +341,7 @@ TEST(PageStore, ObjectsReadSinceTheyCameOutliveThoseThatWereNot) {
   EXPECT_GT(store->stats().evicted_bytes, options.capacity_bytes / 2);
 }
 
-TEST(PageStore, AnObjectWhoseRecordsAloneWouldFillTheCacheIsRefused) {
+TEST(PageStore, ObjectWithTooManyRecordsIsRejected) {
   TempDirectory directory;
   TestStore store(TestStore::options(directory.path()));
   uint64_t used = store->stats().used_bytes;
@@ -358,7 +359,7 @@ TEST(PageStore, AnObjectWhoseRecordsAloneWouldFillTheCacheIsRefused) {
   EXPECT_LE(disk_bytes(directory.path()), used + 256 * kKiB);
 }
 
-TEST(PageStore, AFileLargerThanTheCapacityIsRefusedNotWaitedFor) {
+TEST(PageStore, FileLargerThanTheCapacityIsRejected) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 2 * kMiB;
@@ -368,7 +369,7 @@ TEST(PageStore, AFileLargerThanTheCapacityIsRefusedNotWaitedFor) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), StatusCode::kNoSpace);
   EXPECT_NE(refused.error().message().find(directory.path()), std::string::npos);
-  EXPECT_GE(store->stats().refused_bytes, file->size);
+  EXPECT_GE(store->stats().rejected_bytes, file->size);
   EXPECT_TRUE(store.write_range(file, {0, kBlockBytes}));
   EXPECT_EQ(store.read_fails(file, {0, kBlockBytes}), std::nullopt);
 }

@@ -24,7 +24,7 @@ constexpr const char* kName = "pools";
 constexpr const char* kNewName = "pools.new";
 constexpr const char* kDamagedName = "pools.bad";
 
-std::string_view kept_name(const PoolPolicy& policy) {
+std::string_view stored_name(const PoolPolicy& policy) {
   return std::string_view(policy.name).substr(0, kPolicyNameBytesMax);
 }
 
@@ -56,7 +56,7 @@ std::string encode_policies(const PoolPolicies& policies) {
   writer.put(kFormatVersion);
   writer.put(static_cast<uint32_t>(policies.size()));
   for (const auto& [id, policy] : policies) {
-    const std::string_view name = kept_name(policy);
+    const std::string_view name = stored_name(policy);
     writer.put(static_cast<uint64_t>(id));
     writer.put(policy.quota_bytes);
     writer.put<int64_t>(policy.ttl.count());
@@ -104,8 +104,9 @@ void PolicyFile::load() {
     // Kept under another name, as a damaged file is, before a new one replaces it.
     Result<> renamed = disk.rename(directory_->path(kName), directory_->path(kDamagedName));
     static_cast<void>(renamed);
-    log::warning("cache {}: how its mounts want it kept is not known until they are back: {}",
-                 directory_->options.directory, content.error().to_string());
+    log::warning(
+        "cache {}: cannot read the policies of its mounts, which are unknown until mounted: {}",
+        directory_->options.directory, content.error().to_string());
     return;
   }
   const uint64_t pages = align_up(content->size(), kPageBytes);
@@ -114,11 +115,10 @@ void PolicyFile::load() {
     directory_->capacity->count(pages);
     Result<> renamed = disk.rename(directory_->path(kName), directory_->path(kDamagedName));
     log::warning(
-        "cache {}: {} is damaged, {}; how the mounts want it kept is not known until they "
-        "are back",
+        "cache {}: {} is damaged, {}; the policies of the mounts are unknown until they are "
+        "mounted",
         directory_->options.directory, kName,
-        renamed ? std::string("and is called ") + kDamagedName + " now"
-                : renamed.error().to_string());
+        renamed ? std::string("renamed to ") + kDamagedName : renamed.error().to_string());
     return;
   }
   charge_.count(2 * pages);
@@ -131,7 +131,7 @@ void PolicyFile::set(PoolId id, bool changed) {
     std::lock_guard lock(mutex_);
     in_use_.insert(id);
     if (!changed || closing_) return;
-    ++wanted_;
+    ++changes_;
     if (saving_) return;
     saving_ = true;
   }
@@ -143,16 +143,16 @@ Task<> PolicyFile::save_in_background(std::shared_ptr<PolicyFile> self) {
   for (;;) {
     {
       std::lock_guard lock(self->mutex_);
-      const bool done = self->saved_ == self->wanted_ || tried == self->wanted_;
+      const bool done = self->saved_changes_ == self->changes_ || tried == self->changes_;
       if (done || self->closing_) {
         self->saving_ = false;
         co_return;
       }
-      tried = self->wanted_;
+      tried = self->changes_;
     }
     const bool saved = co_await self->save();
     std::lock_guard lock(self->mutex_);
-    if (saved) self->saved_ = tried;
+    if (saved) self->saved_changes_ = tried;
   }
 }
 
@@ -161,7 +161,7 @@ Task<> PolicyFile::close() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
-    unsaved = saved_ != wanted_;
+    unsaved = saved_changes_ != changes_;
   }
   if (unsaved) static_cast<void>(co_await save());
 }
@@ -191,19 +191,19 @@ PoolPolicies PolicyFile::policies() const {
 }
 
 Task<bool> PolicyFile::save() {
-  Result<Semaphore::Permit> turn =
-      co_await turn_.acquire(Context::background(), 1, "the file of the pools' policies");
-  if (!turn) co_return false;
+  Result<Semaphore::Permit> permit = co_await write_semaphore_.acquire(
+      Context::background(), 1, "the file of the pools' policies");
+  if (!permit) co_return false;
   std::string content = encode_policies(policies());
   if (content == written_) co_return true;
   Result<> done = co_await write(content);
   if (done) {
     written_ = std::move(content);
-    told_ = false;
-  } else if (!std::exchange(told_, true)) {
+    failure_logged_ = false;
+  } else if (!std::exchange(failure_logged_, true)) {
     log::warning(
-        "cache {}: how its mounts want it kept cannot be noted, and may not be known at "
-        "the next start: {}",
+        "cache {}: cannot save the policies of its mounts, they may be unknown at the next "
+        "start: {}",
         directory_->options.directory, done.error().to_string());
   }
   co_return done.has_value();

@@ -49,14 +49,14 @@ class PolicyFile : public std::enable_shared_from_this<PolicyFile> {
   Task<Result<>> write(std::string content);
 
   const std::shared_ptr<CacheDirectory> directory_;
-  Semaphore turn_{1};    // held by the writer
-  Charge charge_;        // the file and its new version; needs turn_
-  std::string written_;  // content of the file; needs turn_
-  bool told_ = false;    // the failure was logged; needs turn_
+  Semaphore write_semaphore_{1};  // held by the writer
+  Charge charge_;                 // the file and its new version; needs write_semaphore_
+  std::string written_;           // content of the file; needs write_semaphore_
+  bool failure_logged_ = false;   // the failure was logged; needs write_semaphore_
 
-  mutable std::mutex mutex_;         // leaf
-  std::set<PoolId> in_use_;          // set in this run
-  uint64_t wanted_ = 0, saved_ = 0;  // changes, and how many of them are written
+  mutable std::mutex mutex_;                  // leaf
+  std::set<PoolId> in_use_;                   // set in this run
+  uint64_t changes_ = 0, saved_changes_ = 0;  // changes, and how many of them are written
   bool saving_ = false, closing_ = false;
 };
 

@@ -115,7 +115,7 @@ TEST_F(Policies, TheirFileIsChargedAfterARestartToo) {
   EXPECT_EQ(store->stats().used_bytes, without + 2 * kPageBytes);
 }
 
-TEST_F(Policies, ASmallerCapacityAtAStartTakesNothingThatIsPinned) {
+TEST_F(Policies, SmallerCapacityAtStartKeepsPinnedObjects) {
   auto pinned = objects_of(kPinned, "pinned", 30), others = objects_of(PoolId{5}, "other", 60);
   {
     TestStore store(options());
@@ -174,7 +174,7 @@ TEST_F(Policies, ADamagedFileIsSetAsideAndTheStartGoesOn) {
   }
 }
 
-TEST_F(Policies, AFullDiskIsTriedAgainWithTheNextChangeAndAtTheEnd) {
+TEST_F(Policies, FailedSaveIsRetriedOnChangeAndClose) {
   Executor executor({.threads = 1});
   auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
   std::atomic<int> refused = 0;
@@ -205,8 +205,8 @@ TEST_F(Policies, AreWrittenByNobodyAfterTheClose) {
   Executor executor({.threads = 2});
   auto disk = std::make_shared<FaultyDisk>(make_disk(executor));
   std::unique_ptr<PageStore> store =
-      *executor.wait(PageStore::open(Context::background(), options(), executor, disk));
-  executor.wait(store->close());
+      *executor.block_on(PageStore::open(Context::background(), options(), executor, disk));
+  executor.block_on(store->close());
   const uint64_t calls = disk->calls;
   store->set_pool_policy(kPinned, kPinnedPolicy);
   store.reset();
@@ -214,7 +214,7 @@ TEST_F(Policies, AreWrittenByNobodyAfterTheClose) {
   EXPECT_FALSE(fs::exists(directory_.path() + "/pools"));
 }
 
-TEST_F(Policies, OfPoolsWithoutObjectsAndMountAreForgotten) {
+TEST_F(Policies, UnusedPoolPoliciesAreRemoved) {
   {
     TestStore store(options());
     store->set_pool_policy(kPinned, kPinnedPolicy);

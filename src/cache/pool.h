@@ -10,9 +10,9 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "cache/access_pattern_meter.h"
 #include "cache/capacity.h"
 #include "cache/page_store.h"
-#include "cache/reuse_meter.h"
 
 namespace leat {
 
@@ -25,7 +25,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   const PoolId id;
   const std::shared_ptr<Capacity> capacity;  // limited by the quota
-  ReuseMeter meter;
+  AccessPatternMeter meter;
 
   PoolPolicy policy() const;
   void set_policy(const PoolPolicy& policy);
@@ -37,7 +37,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   bool stale(uint64_t last_pass) const;
 
   // A write found little or no room since the last eviction.
-  std::atomic<bool> wants_room = false;
+  std::atomic<bool> needs_room = false;
 
  private:
   std::atomic<uint64_t>& clock_;

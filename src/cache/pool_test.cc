@@ -102,7 +102,7 @@ TEST(Pools, WhatIsTooOldGoes) {
   EXPECT_EQ(held_of(store, others), others.size());
 }
 
-TEST(Pools, LowPriorityGivesFirstAndHighGivesNothingToNormal) {
+TEST(Pools, LowPriorityIsEvictedBeforeHigh) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 24 * kMiB;
@@ -124,7 +124,7 @@ TEST(Pools, LowPriorityGivesFirstAndHighGivesNothingToNormal) {
   EXPECT_LT(used_by(store, "/low"), 3 * kMiB);
 }
 
-TEST(Pools, SmallObjectsOfPinnedAndHigherPoolsStayToo) {
+TEST(Pools, SmallPinnedAndHighPriorityObjectsStay) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
@@ -148,7 +148,7 @@ TEST(Pools, SmallObjectsOfPinnedAndHigherPoolsStayToo) {
   EXPECT_GE(pinned_before + high_before, 230u);
 }
 
-TEST(Pools, WhatIsPinnedStaysUnlessTheCapacityShrinks) {
+TEST(Pools, PinnedObjectsStayUnlessCapacityShrinks) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 16 * kMiB;
@@ -193,7 +193,7 @@ std::vector<uint32_t> epochs(uint32_t objects, int count, bool permuted, uint32_
   return trace;
 }
 
-TEST(Pools, OfADataSetReadByEpochsTheCachesShareIsHit) {
+TEST(Pools, EpochReadsHitTheCachedShare) {
   for (uint64_t size : {140'000ul, 40'000ul}) {
     for (bool permuted : {true, false}) {
       TempDirectory directory;
@@ -204,12 +204,12 @@ TEST(Pools, OfADataSetReadByEpochsTheCachesShareIsHit) {
       auto objects = objects_of("/set", static_cast<int>(count), size);
       double rate = hit_rate(store, objects, epochs(count, 4, permuted), count);
       EXPECT_GT(rate, 0.44) << size << (permuted ? " permuted" : " in order");
-      EXPECT_TRUE(store->pools().back().even);
+      EXPECT_TRUE(store->pools().back().cyclic);
     }
   }
 }
 
-TEST(Pools, ADataSetThatIsReadNoMoreMakesRoomForTheNext) {
+TEST(Pools, StaleDataSetIsReplacedByTheNext) {
   TempDirectory directory;
   auto options = TestStore::options(directory.path());
   options.capacity_bytes = 8 * kMiB;
@@ -240,17 +240,17 @@ FileId id_of(uint32_t number) {
   return object(std::to_string(number), 1)->id;
 }
 
-bool even(const std::vector<uint32_t>& trace) {
-  ReuseMeter meter;
+bool is_cyclic(const std::vector<uint32_t>& trace) {
+  AccessPatternMeter meter;
   uint64_t pass = 0;
   for (uint32_t number : trace) meter.note(id_of(number), ++pass);
-  return meter.even();
+  return meter.cyclic();
 }
 
-TEST(ReuseMeter, TellsEpochsFromSkewedUse) {
+TEST(AccessPatternMeter, DistinguishesEpochsFromSkewedUse) {
   constexpr uint32_t kObjects = 3000;
-  EXPECT_TRUE(even(epochs(kObjects, 3, true)));
-  EXPECT_TRUE(even(epochs(kObjects, 3, false)));
+  EXPECT_TRUE(is_cyclic(epochs(kObjects, 3, true)));
+  EXPECT_TRUE(is_cyclic(epochs(kObjects, 3, false)));
   std::mt19937 random(1);
   std::vector<uint32_t> shards, uniform;
   for (int epoch = 0; epoch < 12; ++epoch) {  // a fourth of the objects in each
@@ -258,30 +258,30 @@ TEST(ReuseMeter, TellsEpochsFromSkewedUse) {
     shards.insert(shards.end(), order.begin(), order.begin() + kObjects / 4);
   }
   for (uint32_t i = 0; i < 4 * kObjects; ++i) uniform.push_back(random() % kObjects);
-  EXPECT_TRUE(even(shards));
-  EXPECT_TRUE(even(uniform));
+  EXPECT_TRUE(is_cyclic(shards));
+  EXPECT_TRUE(is_cyclic(uniform));
   for (double skew : {0.8, 1.1}) {
     std::vector<double> weights;
     for (uint32_t i = 1; i <= kObjects; ++i) weights.push_back(std::pow(i, -skew));
     std::discrete_distribution<uint32_t> zipf(weights.begin(), weights.end());
     std::vector<uint32_t> trace;
     for (uint32_t i = 0; i < 4 * kObjects; ++i) trace.push_back(zipf(random));
-    EXPECT_FALSE(even(trace)) << skew;
+    EXPECT_FALSE(is_cyclic(trace)) << skew;
   }
 }
 
-TEST(ReuseMeter, EightRepeatsOfSixteenAreEvidence) {
+TEST(AccessPatternMeter, EightRepeatsOfSixteenAreEvidence) {
   std::vector<uint32_t> trace = epochs(16, 1, false);
   for (uint32_t number = 0; number < 7; ++number) trace.push_back(number);
-  EXPECT_FALSE(even(trace));
+  EXPECT_FALSE(is_cyclic(trace));
   trace.push_back(7);
-  EXPECT_TRUE(even(trace));
+  EXPECT_TRUE(is_cyclic(trace));
 }
 
-TEST(ReuseMeter, SaysNothingBeforeSomethingIsUsedAgain) {
-  ReuseMeter meter;
+TEST(AccessPatternMeter, IsUndecidedBeforeAnyReuse) {
+  AccessPatternMeter meter;
   for (uint32_t i = 0; i < 10'000; ++i) meter.note(id_of(i), i + 1);
-  EXPECT_FALSE(meter.even());
+  EXPECT_FALSE(meter.cyclic());
   EXPECT_EQ(meter.stale_after(), UINT64_MAX);
 }
 

@@ -78,7 +78,7 @@ TEST(Superblock, IsReadAsWritten) {
   EXPECT_EQ(read->compatible, 0xf0u);
 }
 
-TEST(Superblock, RefusesFeaturesItDoesNotKnowAndSaysHowToGoOn) {
+TEST(Superblock, UnknownFeaturesAreRejectedWithAdvice) {
   Superblock block = some_superblock();
   block.incompatible = 4;
   auto read = Superblock::decode(span_of(block.encode()), "/the/directory");
@@ -135,7 +135,7 @@ TEST(ObjectMeta, IsReadAsWritten) {
   EXPECT_EQ(read->blocks[4], 0u);
 }
 
-TEST(ObjectMeta, TakesNothingElseAndADamagedBlockRecordIsNotThere) {
+TEST(ObjectMeta, DamagedBlockRecordReadsAsMissing) {
   FileRef ref = some_ref(kBlockBytes);
   std::string file = new_meta(ref);
   std::vector<uint32_t> crcs = {0x12345678};
@@ -149,7 +149,7 @@ TEST(ObjectMeta, TakesNothingElseAndADamagedBlockRecordIsNotThere) {
 
 TEST(SegmentRecord, IsReadAsWrittenAndAppends) {
   SegmentRecord record = some_record(), dropped;
-  dropped.kind = SegmentRecord::Kind::kDropped;
+  dropped.kind = SegmentRecord::Kind::kTombstone;
   dropped.ref.id = record.ref.id;
   std::string index = record.encode() + dropped.encode();
   size_t at = 0;
@@ -164,7 +164,7 @@ TEST(SegmentRecord, IsReadAsWrittenAndAppends) {
   EXPECT_EQ(first->crcs, record.crcs);
   auto second = SegmentRecord::decode(span_of(index).subspan(at), &at);
   ASSERT_TRUE(second);
-  EXPECT_EQ(second->kind, SegmentRecord::Kind::kDropped);
+  EXPECT_EQ(second->kind, SegmentRecord::Kind::kTombstone);
   EXPECT_EQ(at, index.size());
 }
 

@@ -83,7 +83,7 @@ TEST(Recovery, WhatWasDroppedStaysDropped) {
 }
 
 // The tombstone is written in the background, perhaps after the object is cached again.
-TEST(Recovery, WhatWasDroppedAndBroughtAgainIsThere) {
+TEST(Recovery, DroppedObjectCachedAgainIsThere) {
   TempDirectory directory;
   TestStore killed(TestStore::options(directory.path()));
   std::vector<FileRefPtr> again, gone;
@@ -104,7 +104,7 @@ TEST(Recovery, WhatWasDroppedAndBroughtAgainIsThere) {
   for (const auto& ref : gone) EXPECT_FALSE(store.holds(ref)) << ref->key;
 }
 
-TEST(Recovery, AfterAKillWhatWasWrittenIsThereAndVerifiedBeforeTheKernelReadsIt) {
+TEST(Recovery, KilledStoreIsVerifiedBeforeKernelReads) {
   TempDirectory directory;
   Objects objects;
   TestStore killed(TestStore::options(directory.path()));
@@ -199,7 +199,7 @@ void expect_right_for_kernel(TestStore& store, const FileRefPtr& ref) {
   EXPECT_EQ(bytes, content(ref).to_string());
 }
 
-TEST(Recovery, BlocksFoundAfterAKillAreVerifiedBeforeTheirFileIsCalledComplete) {
+TEST(Recovery, RecoveredBlocksAreVerifiedBeforeDone) {
   for (bool flush : {true, false}) {
     TempDirectory directory;
     auto file = object("file", 6 * kBlockBytes);
@@ -420,7 +420,7 @@ TEST_F(Damaged, ASmallerCapacityEvictsDownAtOpen) {
   EXPECT_GT(store->stats().packed_objects + store->stats().files, 0u);
 }
 
-TEST(Recovery, TheSecondOpenerIsToldWhoHasIt) {
+TEST(Recovery, SecondOpenerLearnsTheHolder) {
   TempDirectory directory;
   TestStore first(TestStore::options(directory.path()));
   TestStore second(TestStore::options(directory.path()));

@@ -27,10 +27,10 @@
 namespace leat {
 
 // Waits for a condition; fails after a minute.
-inline void until(const std::function<bool()>& so) {
+inline void until(const std::function<bool()>& condition) {
   const auto end = Clock::now() + std::chrono::minutes(1);
-  while (!so()) {
-    ASSERT_LT(Clock::now(), end) << "it never came to that";
+  while (!condition()) {
+    ASSERT_LT(Clock::now(), end) << "the condition was not met";
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -86,24 +86,24 @@ class FaultyDisk : public Disk {
   // Returns 0, or the errno with which this call fails. May be changed while calls are in flight.
   class Fault {
    public:
-    using Answer = std::function<int(Call, uint64_t number)>;
-    void operator=(Answer answer) {
-      auto next = std::make_shared<const Answer>(std::move(answer));
+    using Function = std::function<int(Call, uint64_t number)>;
+    void operator=(Function function) {
+      auto next = std::make_shared<const Function>(std::move(function));
       std::lock_guard lock(mutex_);
-      answer_.swap(next);
+      function_.swap(next);
     }
     int operator()(Call call, uint64_t number) const {
-      std::shared_ptr<const Answer> now;
+      std::shared_ptr<const Function> now;
       {
         std::lock_guard lock(mutex_);
-        now = answer_;
+        now = function_;
       }
       return now != nullptr && *now ? (*now)(call, number) : 0;
     }
 
    private:
     mutable std::mutex mutex_;
-    std::shared_ptr<const Answer> answer_;
+    std::shared_ptr<const Function> function_;
   };
   Fault fault;
   // Receives the bytes of a blocking read before the store does.
@@ -113,13 +113,13 @@ class FaultyDisk : public Disk {
   BlockingPool& threads() override { return below_->threads(); }
   Task<Result<size_t>> read(Context context, int fd, std::span<std::byte> into,
                             uint64_t offset) override {
-    if (int failed = ask(Call::kRead)) co_return Error(status_from_errno(failed, "read"));
+    if (int failed = next_fault(Call::kRead)) co_return Error(status_from_errno(failed, "read"));
     Result<size_t> got = co_await below_->read(context, fd, into, offset);
     if (after_read) after_read(into);
     co_return got;
   }
   Result<> write_now(int fd, const Bytes& data, uint64_t offset) override {
-    if (int failed = ask(Call::kWrite)) {
+    if (int failed = next_fault(Call::kWrite)) {
       // Half of it reaches the disk, as is possible.
       Bytes half = data.sub(0, data.size() / 2);
       Result<> torn = below_->write_now(fd, half, offset);
@@ -129,22 +129,22 @@ class FaultyDisk : public Disk {
     return below_->write_now(fd, data, offset);
   }
   Result<> sync_now(int) override {
-    if (int failed = ask(Call::kSync)) return error(status_from_errno(failed, "fdatasync"));
+    if (int failed = next_fault(Call::kSync)) return error(status_from_errno(failed, "fdatasync"));
     return {};
   }
   Result<size_t> read_now(int fd, std::span<std::byte> into, uint64_t offset) override {
-    if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read"));
+    if (int failed = next_fault(Call::kRead)) return error(status_from_errno(failed, "read"));
     return below_->read_now(fd, into, offset);
   }
   std::optional<size_t> try_read(int fd, std::span<std::byte> into, uint64_t offset) override {
-    if (ask(Call::kRead) != 0) return std::nullopt;
+    if (next_fault(Call::kRead) != 0) return std::nullopt;
     return below_->try_read(fd, into, offset);
   }
   bool is_cold(int fd, uint64_t offset, uint64_t size) override {
     return below_->is_cold(fd, offset, size);
   }
   Result<uint64_t> read_ahead(int fd, uint64_t offset, uint64_t size) override {
-    if (int failed = ask(Call::kRead)) return error(status_from_errno(failed, "read ahead"));
+    if (int failed = next_fault(Call::kRead)) return error(status_from_errno(failed, "read ahead"));
     return below_->read_ahead(fd, offset, size);
   }
   Result<File> open(const std::string& path, int flags, mode_t mode) override {
@@ -177,13 +177,14 @@ class FaultyDisk : public Disk {
   }
 
  private:
-  int ask(Call call) {
+  int next_fault(Call call) {
     uint64_t number = ++calls;
     return fault(call, number);
   }
   template <class F>
   std::invoke_result_t<F> metadata(F call) {
-    if (int failed = ask(Call::kMetadata)) return error(status_from_errno(failed, "metadata"));
+    if (int failed = next_fault(Call::kMetadata))
+      return error(status_from_errno(failed, "metadata"));
     return call();
   }
 
@@ -196,7 +197,7 @@ class TestStore {
   explicit TestStore(PageStoreOptions options, std::shared_ptr<Disk> disk = nullptr)
       : executor_({.threads = 2}),
         disk_(disk ? disk : std::make_shared<FaultyDisk>(make_disk(executor_))) {
-    opened_ = executor_.wait(PageStore::open(Context::background(), options, executor_, disk_));
+    opened_ = executor_.block_on(PageStore::open(Context::background(), options, executor_, disk_));
     if (opened_) store_ = std::move(*opened_);
   }
   // Closed cleanly, since tasks that wait in the background when their executor ends are never
@@ -220,14 +221,14 @@ class TestStore {
   Executor& executor() { return executor_; }
 
   Result<> write(const FileRefPtr& ref, uint64_t offset, Bytes data) {
-    return executor_.wait(store_->write(Context::background(), ref, offset, std::move(data)));
+    return executor_.block_on(store_->write(Context::background(), ref, offset, std::move(data)));
   }
   Result<> write_range(const FileRefPtr& ref, ByteRange range) {
     return write(ref, range.offset, content(*ref, range));
   }
   Result<> write_whole(const FileRefPtr& ref) { return write(ref, 0, content(ref)); }
   Result<Bytes> read(const FileRefPtr& ref, ByteRange range) {
-    return executor_.wait(store_->read(Context::background(), ref, range));
+    return executor_.block_on(store_->read(Context::background(), ref, range));
   }
   Result<Bytes> read_whole(const FileRefPtr& ref) { return read(ref, {0, ref->size}); }
   // Returns the code of a failed read; nothing if it succeeded with the right bytes.
@@ -239,9 +240,9 @@ class TestStore {
     return std::nullopt;
   }
   bool holds(const FileRefPtr& ref) { return !read_fails(ref, {0, ref->size}); }
-  Result<> flush() { return executor_.wait(store_->flush(Context::background())); }
+  Result<> flush() { return executor_.block_on(store_->flush(Context::background())); }
   void close() {
-    executor_.wait(store_->close());
+    executor_.block_on(store_->close());
     store_ = nullptr;
   }
   // Destroys the store without close().

@@ -115,7 +115,7 @@ Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string director
   });
 }
 
-Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
+Result<> DirectoryLock::acquire(Disk& disk, const std::string& directory) {
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
        slash = directory.find('/', slash + 1)) {
     // A parent that cannot be made shows in the last make_directory.
@@ -147,15 +147,15 @@ Result<> DirectoryLock::take(Disk& disk, const std::string& directory) {
 Result<bool> DirectoryLock::lock(File file, const std::string& directory) {
   std::lock_guard lock(mutex_);
   file_ = std::move(file);
-  if (let_go_) return error(StatusCode::kUnavailable, directory + " was given up meanwhile");
+  if (released_) return error(StatusCode::kUnavailable, directory + " was given up meanwhile");
   if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK) return false;
   return error(status_from_errno(errno, "lock " + directory));
 }
 
-void DirectoryLock::let_go() {
+void DirectoryLock::release() {
   std::lock_guard lock(mutex_);
-  let_go_ = true;
+  released_ = true;
   if (file_) ::flock(file_.fd(), LOCK_UN);
 }
 

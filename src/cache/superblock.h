@@ -47,14 +47,15 @@ Task<Result<>> write_superblock(std::shared_ptr<Disk> disk, std::string director
                                 Superblock superblock);
 
 // DirectoryLock: the lock of a cache directory, held by one opening. Any thread may release it,
-// even while a hanging call takes it. Thread-safe.
+// even while a hanging call acquires it. Thread-safe.
 class DirectoryLock {
  public:
   // Creates `directory` if missing and locks it. kBusy names the process that holds it;
   // kUnavailable: released before. Call once. Blocks.
-  Result<> take(Disk& disk, const std::string& directory);
-  // Releases the lock for good, as the destructor does; does not wait for the disk.
-  void let_go();
+  Result<> acquire(Disk& disk, const std::string& directory);
+  // Releases the lock, as the destructor does; it cannot be acquired again. Does not wait for the
+  // disk.
+  void release();
 
  private:
   // Returns false if another process has it.
@@ -62,7 +63,7 @@ class DirectoryLock {
 
   std::mutex mutex_;  // leaf
   File file_;
-  bool let_go_ = false;
+  bool released_ = false;
 };
 
 }  // namespace leat

@@ -34,7 +34,7 @@ void expect_all_of_format_1(TestStore& store) {
   }
 }
 
-// Before pools: .meta of format 1, headers of segments with zeros in the pool's place.
+// Before pools: .meta of format 1, headers of segments with zeros instead of the pool.
 TEST(Upgrade, Format1) {
   TempDirectory directory;
   unpack("format_1.tar.gz", directory.path());

@@ -7,13 +7,13 @@
 
 #include "catalog/catalog_metrics.h"
 #include "catalog/directory.h"
+#include "catalog/snapshot_change.h"
 #include "catalog/snapshot_mount.h"
-#include "catalog/snapshot_switch.h"
 #include "catalog/store_flights.h"
 #include "catalog/tree.h"
-#include "runtime/activity.h"
 #include "runtime/executor.h"
-#include "runtime/traced.h"
+#include "runtime/gate.h"
+#include "runtime/scoped_span.h"
 
 namespace leat {
 namespace {
@@ -22,7 +22,7 @@ bool is_missing(const Status& status) {
   return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kNotDirectory;
 }
 
-// Codes that are answers stay as they are; others get the path as context.
+// Codes that are results stay as they are; others get the path as context.
 Status explain(const Status& status, std::string_view path) {
   switch (status.code()) {
     case StatusCode::kNotFound:
@@ -33,7 +33,8 @@ Status explain(const Status& status, std::string_view path) {
     case StatusCode::kUnavailable:
     case StatusCode::kThrottled:
       return status.with_context(fmt::format(
-          "cannot look up {}: the store has to be asked, try again when it answers", path));
+          "cannot look up {}: the store must be requested and does not respond; try again later",
+          path));
     default:
       return status.with_context(fmt::format("cannot look up {}", path));
   }
@@ -41,22 +42,22 @@ Status explain(const Status& status, std::string_view path) {
 
 // Returns the difference between two answers. `before`: nothing if it was stale, so that a change
 // is certain.
-RefreshNews compare(const std::string& name, const std::optional<Result<CatalogEntry>>& before,
-                    const Result<CatalogEntry>& after) {
+RefreshResult compare(const std::string& name, const std::optional<Result<CatalogEntry>>& before,
+                      const Result<CatalogEntry>& after) {
   using Kind = NamedChange::Kind;
-  RefreshNews news;
+  RefreshResult result;
   const bool was = before && before->has_value();
-  const bool doubted = !before;
-  if (after && !was && !doubted) news.note({name, Kind::kAdded, after->info.is_directory()});
-  if (!after && (was || doubted)) {
-    news.note({name, Kind::kGone, was && (**before).info.is_directory()});
+  const bool was_stale = !before;
+  if (after && !was && !was_stale) result.note({name, Kind::kAdded, after->info.is_directory()});
+  if (!after && (was || was_stale)) {
+    result.note({name, Kind::kRemoved, was && (**before).info.is_directory()});
   }
-  if (after && (was || doubted)) {
+  if (after && (was || was_stale)) {
     const bool same = was && (**before).info == after->info &&
                       (after->info.is_directory() || (**before).ref->id == after->ref->id);
-    if (!same) news.note({name, Kind::kChanged, after->info.is_directory()});
+    if (!same) result.note({name, Kind::kChanged, after->info.is_directory()});
   }
-  return news;
+  return result;
 }
 
 Status ending() {
@@ -85,10 +86,10 @@ class CatalogImpl : public Catalog {
   Task<Result<>> set_policy(std::string path, Policy policy) override;
   Result<> move(std::string from, std::string to, Policy policy) override;
 
-  Task<Result<RefreshNews>> refresh(Context context, std::string path) override;
-  Task<Result<RefreshNews>> refresh_name(Context context, std::string path) override;
-  std::vector<std::string> known_directories(std::string_view path) const override {
-    return tree_->known_directories(path);
+  Task<Result<RefreshResult>> refresh(Context context, std::string path) override;
+  Task<Result<RefreshResult>> refresh_name(Context context, std::string path) override;
+  std::vector<std::string> cached_directories(std::string_view path) const override {
+    return tree_->cached_directories(path);
   }
   std::vector<std::string> directories_by_use(std::string_view path) const override {
     return tree_->directories_by_use(path);
@@ -98,7 +99,7 @@ class CatalogImpl : public Catalog {
   Task<Result<CatalogEntry>> lookup(Context context, std::string path) override;
   Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) override;
   Task<Result<ListingPtr>> list(Context context, std::string path) override;
-  ListingPtr try_list(std::string_view path) override { return tree_->known_listing(path); }
+  ListingPtr try_list(std::string_view path) override { return tree_->fresh_listing(path); }
   ListingPtr last_list(std::string_view path) override { return tree_->last_listing(path); }
 
   void invalidate(std::string_view path) override;
@@ -110,19 +111,20 @@ class CatalogImpl : public Catalog {
   Task<> stop() override;
 
  private:
-  std::optional<Result<CatalogEntry>> remembered(std::string_view path);
-  Task<Result<CatalogEntry>> look_up_in(Context context, DirectoryPtr directory, std::string name);
-  Task<Result<>> ask_for_listing(Context context, DirectoryPtr directory, uint64_t seen);
-  Task<Result<CatalogEntry>> ask_about(Context context, DirectoryPtr directory, std::string name,
-                                       bool shared);
-  Result<> still_serves(const Directory& directory) const;
-  bool doubt(std::string_view path, bool changed);
-  void tell_mounted(const std::string& path);
-  void tell_unmounted(std::string_view path);
-  std::optional<Status> refused_by_parent(std::string_view path);
+  std::optional<Result<CatalogEntry>> try_cached(std::string_view path);
+  Task<Result<CatalogEntry>> look_up_in_directory(Context context, DirectoryPtr directory,
+                                                  std::string name);
+  Task<Result<>> wait_for_listing(Context context, DirectoryPtr directory, uint64_t seen);
+  Task<Result<CatalogEntry>> wait_for_check(Context context, DirectoryPtr directory,
+                                            std::string name, bool shared);
+  Result<> check_still_serves(const Directory& directory) const;
+  bool mark_stale(std::string_view path, bool changed);
+  void notify_mounted(const std::string& path);
+  void notify_unmounted(std::string_view path);
+  std::optional<Status> parent_error(std::string_view path);
 
   const TreePtr tree_;
-  Activity activity_;  // flights, and callers that joined one
+  Gate gate_;  // flights, and callers that joined one
   SourceTable& sources_;
   Executor& executor_;
   const Gauge names_gauge_;
@@ -142,17 +144,17 @@ Result<> CatalogImpl::mount(MountEntry entry, SourcePtr source, SnapshotPtr snap
   }
   // Before the mount becomes visible, so that every FileRef has its store.
   sources_.add(source);
-  if (Result<> added = tree_->add_mount(MountLine::begin(std::move(mount))); !added) {
+  if (Result<> added = tree_->add_mount(MountHistory::begin(std::move(mount))); !added) {
     sources_.remove(source);
     return added;
   }
-  tell_mounted(path);
+  notify_mounted(path);
   return {};
 }
 
-void CatalogImpl::tell_mounted(const std::string& path) {
+void CatalogImpl::notify_mounted(const std::string& path) {
   if (path == "/") return;
-  tree_->tell({{std::string(parent_path(path)), std::string(last_component(path))}});
+  tree_->notify({{std::string(parent_path(path)), std::string(last_component(path))}});
 }
 
 Result<> CatalogImpl::unmount(std::string path) {
@@ -164,65 +166,65 @@ Result<> CatalogImpl::unmount(std::string path) {
                              path));
   }
   sources_.remove(mount->source);
-  tell_unmounted(path);
+  notify_unmounted(path);
   return {};
 }
 
-// Directories that only led to the mount go too; names hidden by the mount return.
-void CatalogImpl::tell_unmounted(std::string_view path) {
+// Directories that only led to the mount are removed, too; names hidden by the mount return.
+void CatalogImpl::notify_unmounted(std::string_view path) {
   std::vector<CatalogChange> changes;
   for (std::string_view at = path; at != "/"; at = parent_path(at)) {
-    auto answer = remembered(at);
-    bool gone = answer && !answer->has_value();
-    changes.push_back({std::string(parent_path(at)), std::string(last_component(at)), gone});
-    if (!gone) break;
+    auto answer = try_cached(at);
+    bool removed = answer && !answer->has_value();
+    changes.push_back({std::string(parent_path(at)), std::string(last_component(at)), removed});
+    if (!removed) break;
   }
-  tree_->tell(changes);
+  tree_->notify(changes);
 }
 
 Task<Result<>> CatalogImpl::use_snapshot(std::string path, SnapshotPtr snapshot) {
-  std::optional<Activity::Token> token = activity_.enter();
+  std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
   auto change = [&](const Mount& mount) { return with_snapshot(mount, std::move(snapshot)); };
-  Result<Tree::Switch> done = tree_->exchange(path, Tree::Known::kForgotten, change);
+  Result<Tree::MountSwap> done = tree_->swap_mount(path, Tree::CachedDirectories::kEvict, change);
   if (!done) {
     co_return error(
         done.error().with_context(fmt::format("cannot exchange the snapshot of {}", path)));
   }
-  auto tell = [tree = tree_, done = *std::move(done)] {
-    tell_switch(*tree, done);
+  auto notify = [tree = tree_, done = *std::move(done)] {
+    notify_snapshot_change(*tree, done);
     return true;
   };
-  co_await executor_.blocking(std::move(tell));
+  co_await executor_.blocking(std::move(notify));
   co_return Result<>();
 }
 
 Task<Result<>> CatalogImpl::set_policy(std::string path, Policy policy) {
-  std::optional<Activity::Token> token = activity_.enter();
+  std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
   auto change = [&](const Mount& mount) -> Result<Mount> {
     return with_policy(mount, std::move(policy));
   };
-  Result<Tree::Switch> done = tree_->exchange(path, Tree::Known::kGoesOn, change);
+  Result<Tree::MountSwap> done = tree_->swap_mount(path, Tree::CachedDirectories::kKeep, change);
   if (!done) co_return Error(done.error());
-  auto tell = [tree = tree_, path] {
-    tree->tell({{.parent = path, .name = {}, .whole = true, .patient = true}});
+  auto notify = [tree = tree_, path] {
+    tree->notify({{.parent = path, .name = {}, .whole = true, .may_block = true}});
     return true;
   };
-  co_await executor_.blocking(std::move(tell));
+  co_await executor_.blocking(std::move(notify));
   co_return Result<>();
 }
 
 Result<> CatalogImpl::move(std::string from, std::string to, Policy policy) {
   LEAT_CHECK_OK(tree_->move_mount(from, to, std::move(policy)));
-  tell_unmounted(from);
-  tell_mounted(to);
+  notify_unmounted(from);
+  notify_mounted(to);
   return {};
 }
 
-std::optional<Result<CatalogEntry>> CatalogImpl::remembered(std::string_view path) {
+std::optional<Result<CatalogEntry>> CatalogImpl::try_cached(std::string_view path) {
   const MountTable::Route route = tree_->route(path);
-  if (route.stands || !route.mount) return tree_->mount_answer(path);
+  if (route.in_mount_table || !route.mount) return tree_->mount_answer(path);
   if (route.mount->snapshot) return find_in_snapshot(route.mount, path);
   DirectoryPtr directory = tree_->find_directory(parent_path(path));
   if (!directory) return std::nullopt;
@@ -230,7 +232,7 @@ std::optional<Result<CatalogEntry>> CatalogImpl::remembered(std::string_view pat
 }
 
 std::optional<Result<CatalogEntry>> CatalogImpl::try_lookup(std::string_view path) {
-  auto answer = remembered(path);
+  auto answer = try_cached(path);
   if (answer) catalog_metrics::lookup_hits.add();
   return answer;
 }
@@ -242,35 +244,36 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup(Context context, std::string path
     std::string name(last_component(path));
     DirectoryPtr directory = tree_->open_directory(parent_path(path));
     if (!directory) continue;  // its mount was just removed, or has a snapshot now
-    Result<CatalogEntry> found = co_await look_up_in(context, directory, std::move(name));
+    Result<CatalogEntry> found = co_await look_up_in_directory(context, directory, std::move(name));
     if (!tree_->replaced(*directory)) co_return found;
   }
 }
 
-Task<Result<CatalogEntry>> CatalogImpl::look_up_in(Context context, DirectoryPtr directory,
-                                                   std::string name) {
-  if (reason_to_hide(name) != nullptr) co_return Error(directory->not_found(name));
+Task<Result<CatalogEntry>> CatalogImpl::look_up_in_directory(Context context,
+                                                             DirectoryPtr directory,
+                                                             std::string name) {
+  if (reason_to_skip(name) != nullptr) co_return Error(directory->not_found(name));
   const uint64_t seen = directory->listed_by();
   Directory::Need need = directory->need(name, tree_->now());
   if (need == Directory::Need::kCheck) {
-    co_return co_await ask_about(context, directory, name, /*shared=*/true);
+    co_return co_await wait_for_check(context, directory, name, /*shared=*/true);
   }
   if (need == Directory::Need::kListing) {
-    if (auto refused = refused_by_parent(directory->path())) co_return Error(*std::move(refused));
-    Result<> listed = co_await ask_for_listing(context, directory, seen);
+    if (auto failure = parent_error(directory->path())) co_return Error(*std::move(failure));
+    Result<> listed = co_await wait_for_listing(context, directory, seen);
     if (!listed) {
       co_return Error(explain(listed.error(), fmt::format("{}/{}", directory->path(), name)));
     }
   }
-  if (auto known = directory->last_known(name)) co_return *std::move(known);
+  if (auto known = directory->last_answer(name)) co_return *std::move(known);
   // A change was reported after the listing began.
-  co_return co_await ask_about(context, directory, name, /*shared=*/true);
+  co_return co_await wait_for_check(context, directory, name, /*shared=*/true);
 }
 
 Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::string path) {
   DirectoryPtr directory;
   const MountTable::Route route = tree_->route(path);
-  if (!route.stands && route.mount && !route.mount->snapshot) {
+  if (!route.in_mount_table && route.mount && !route.mount->snapshot) {
     directory = tree_->open_directory(parent_path(path));
   }
   std::string name(last_component(path));
@@ -284,7 +287,7 @@ Task<Result<CatalogEntry>> CatalogImpl::lookup_for_open(Context context, std::st
     catalog_metrics::lookup_misses.add();
   }
   // Not shared with a check in flight: the store may have answered that one before this open.
-  Result<CatalogEntry> found = co_await ask_about(context, directory, name, /*shared=*/false);
+  Result<CatalogEntry> found = co_await wait_for_check(context, directory, name, /*shared=*/false);
   if (tree_->replaced(*directory)) co_return co_await lookup_for_open(context, path);
   co_return found;
 }
@@ -301,13 +304,13 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
     if (answer && !*answer) co_return Error(answer->error());
     co_return Listing::of(std::move(mounted), tree_->now());
   }
-  if (auto refused = refused_by_parent(path)) co_return Error(*std::move(refused));
+  if (auto failure = parent_error(path)) co_return Error(*std::move(failure));
   Result<> listed;
   const uint64_t seen = directory->listed_by();
   if (auto known = directory->listing_state(tree_->now())) {
     listed = *std::move(known);
   } else {
-    listed = co_await ask_for_listing(context, directory, seen);
+    listed = co_await wait_for_listing(context, directory, seen);
   }
   if (tree_->replaced(*directory)) co_return co_await list(context, path);
   // A directory that exists only because it leads to a mount.
@@ -317,82 +320,84 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   co_return directory->show(std::move(mounted));
 }
 
-// Returns an error if a fresh listing of the parent says that `path` is no directory.
-std::optional<Status> CatalogImpl::refused_by_parent(std::string_view path) {
-  auto answer = path == "/" ? std::nullopt : remembered(path);
+// Returns an error if a fresh listing of the parent shows that `path` is no directory.
+std::optional<Status> CatalogImpl::parent_error(std::string_view path) {
+  auto answer = path == "/" ? std::nullopt : try_cached(path);
   if (!answer) return std::nullopt;
   if (!*answer) return answer->error();
   if ((*answer)->info.is_directory()) return std::nullopt;
   return Status(StatusCode::kNotDirectory, fmt::format("{} is a file, not a directory", path));
 }
 
-Result<> CatalogImpl::still_serves(const Directory& directory) const {
+Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
   if (tree_->serves(directory)) return {};
   return error(StatusCode::kNotFound, fmt::format("{} does not exist: {} was unmounted meanwhile",
                                                   directory.path(), directory.mount()->entry.path));
 }
 
-Task<Result<>> CatalogImpl::ask_for_listing(Context context, DirectoryPtr directory,
-                                            uint64_t seen) {
-  std::optional<Activity::Token> token = activity_.enter();
+Task<Result<>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
+                                             uint64_t seen) {
+  std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
   auto [flight, ours] = directory->join_listing(seen, tree_->now());
-  if (!flight) co_return still_serves(*directory);
+  if (!flight) co_return check_still_serves(*directory);
   auto result = flight->result;
-  if (ours) executor_.spawn(fly_listing(*std::move(token), tree_, directory, flight, &executor_));
-  Traced span(context, "wait for the listing");
+  if (ours) executor_.spawn(run_listing(*std::move(token), tree_, directory, flight, &executor_));
+  ScopedSpan span(context, "catalog.listing.wait");
   span.note([&] { return directory->path(); });
   Result<bool> listed = co_await result->wait(context, "listing a directory");
   span.adopt(flight->trace);
   if (!listed) co_return Error(listed.error());
-  co_return still_serves(*directory);
+  co_return check_still_serves(*directory);
 }
 
-Task<Result<CatalogEntry>> CatalogImpl::ask_about(Context context, DirectoryPtr directory,
-                                                  std::string name, bool shared) {
-  std::optional<Activity::Token> token = activity_.enter();
+Task<Result<CatalogEntry>> CatalogImpl::wait_for_check(Context context, DirectoryPtr directory,
+                                                       std::string name, bool shared) {
+  std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
   auto [flight, ours] = directory->join_check(name, shared, tree_->now());
   auto result = flight->result;
   Clock::time_point asked_at = flight->started_at;
-  if (ours) executor_.spawn(fly_check(*std::move(token), tree_, directory, name, flight));
-  Traced span(context, "wait for the name");
+  if (ours) executor_.spawn(run_check(*std::move(token), tree_, directory, name, flight));
+  ScopedSpan span(context, "catalog.stat.wait");
   Result<CheckedName> checked = co_await result->wait(context, "looking up a name");
   span.adopt(flight->trace);
   if (!checked) {
     co_return Error(explain(checked.error(), fmt::format("{}/{}", directory->path(), name)));
   }
-  if (Result<> serves = still_serves(*directory); !serves) co_return Error(serves.error());
+  if (Result<> serves = check_still_serves(*directory); !serves) co_return Error(serves.error());
   if (!checked->exists) co_return Error(directory->not_found(name));
   co_return directory->entry_of(name, *checked, asked_at);
 }
 
-Task<Result<RefreshNews>> CatalogImpl::refresh(Context context, std::string path) {
-  std::optional<Activity::Token> token = activity_.enter();
+Task<Result<RefreshResult>> CatalogImpl::refresh(Context context, std::string path) {
+  std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
-  RefreshNews all;
+  RefreshResult all;
   for (;;) {
     DirectoryPtr directory = tree_->open_directory(path);
     if (!directory) co_return all;  // in a snapshot, or above all mounts
     ListingFlightPtr flight = directory->begin_listing(tree_->now());
-    executor_.spawn(fly_listing(token->another(), tree_, directory, flight, &executor_));
+    executor_.spawn(run_listing(token->another(), tree_, directory, flight, &executor_));
     Result<bool> listed = co_await flight->result->wait(context, "listing a directory");
-    Result<bool> told = co_await flight->told->wait(context, "telling of changes");
-    if (told) all.add(flight->news);  // a replaced directory has no news for its successor
+    Result<bool> notified = co_await flight->notified->wait(context, "notifying of changes");
+    if (notified)
+      all.add(flight->differences);  // a replaced directory has no differences for its successor
     if (tree_->replaced(*directory)) continue;
     if (!listed && !is_missing(listed.error())) co_return Error(explain(listed.error(), path));
     co_return all;
   }
 }
 
-Task<Result<RefreshNews>> CatalogImpl::refresh_name(Context context, std::string path) {
+Task<Result<RefreshResult>> CatalogImpl::refresh_name(Context context, std::string path) {
   for (;;) {
     const std::string name(last_component(path));
     DirectoryPtr directory =
         tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
-    if (!directory || !directory->loaded()) co_return RefreshNews{};
-    auto before = directory->last_known(name);
-    Result<CatalogEntry> after = co_await ask_about(context, directory, name, /*shared=*/false);
+    if (!directory || !directory->loaded()) co_return RefreshResult{};
+    auto before = directory->last_answer(name);
+    Result<CatalogEntry> after =
+        co_await wait_for_check(context, directory, name, /*shared=*/false);
     if (tree_->replaced(*directory)) continue;
     if (!after && !is_missing(after.error())) co_return Error(after.error());
     co_return compare(name, before, after);
@@ -401,46 +406,46 @@ Task<Result<RefreshNews>> CatalogImpl::refresh_name(Context context, std::string
 
 Task<> CatalogImpl::stop() {
   tree_->stop();
-  activity_.close();
-  co_await activity_.wait_idle();
+  gate_.close();
+  co_await gate_.wait_idle();
 }
 
 void CatalogImpl::invalidate(std::string_view path) {
   tree_->expire_below(path);
-  if (!tree_->mount_answer(path)) doubt(path, /*changed=*/false);
+  if (!tree_->mount_answer(path)) mark_stale(path, /*changed=*/false);
 }
 
 void CatalogImpl::expire(std::string_view path) {
   tree_->expire(path);
-  if (!tree_->mount_answer(path)) doubt(path, /*changed=*/false);
+  if (!tree_->mount_answer(path)) mark_stale(path, /*changed=*/false);
 }
 
 void CatalogImpl::report_changed(std::string_view path) {
   const MountTable::Route route = tree_->route(path);
-  if (route.stands || !route.mount || route.mount->snapshot) return;
+  if (route.in_mount_table || !route.mount || route.mount->snapshot) return;
   const Mount& mount = *route.mount;
   std::string key = mount.entry.source.prefix;
   key += path_below_mount(mount, path);
   for (const std::string& shown : tree_->paths_of(mount.source->id(), key)) {
-    if (doubt(shown, /*changed=*/true)) {
-      tree_->tell({{std::string(parent_path(shown)), std::string(last_component(shown))}});
+    if (mark_stale(shown, /*changed=*/true)) {
+      tree_->notify({{std::string(parent_path(shown)), std::string(last_component(shown))}});
     }
   }
 }
 
 // Returns true if the listener must be notified.
-bool CatalogImpl::doubt(std::string_view path, bool changed) {
+bool CatalogImpl::mark_stale(std::string_view path, bool changed) {
   const std::string name(last_component(path));
   DirectoryPtr directory = tree_->find_directory(parent_path(path));
-  bool tell = directory == nullptr;  // the listener may hold metadata that is evicted here
+  bool notify = directory == nullptr;  // the listener may hold metadata that is evicted here
   while (directory) {
-    tell |= directory->doubt(name, changed, tree_->now());
+    notify |= directory->mark_stale(name, changed, tree_->now());
     // A successor may have replaced it before the call.
     DirectoryPtr now = tree_->find_directory(directory->path());
     if (now == directory) break;
     directory = std::move(now);
   }
-  return tell;
+  return notify;
 }
 
 }  // namespace
@@ -449,7 +454,7 @@ std::string_view to_string(NamedChange::Kind kind) {
   switch (kind) {
     case NamedChange::Kind::kAdded:
       return "added";
-    case NamedChange::Kind::kGone:
+    case NamedChange::Kind::kRemoved:
       return "removed";
     case NamedChange::Kind::kChanged:
       break;
@@ -457,17 +462,17 @@ std::string_view to_string(NamedChange::Kind kind) {
   return "changed";
 }
 
-void RefreshNews::add(const RefreshNews& more) {
+void RefreshResult::add(const RefreshResult& more) {
   added += more.added;
   changed += more.changed;
-  gone += more.gone;
+  removed += more.removed;
   const size_t taken = std::min(more.first.size(), kNamedMax - first.size());
   first.insert(first.end(), more.first.begin(), more.first.begin() + static_cast<long>(taken));
 }
 
-void RefreshNews::note(NamedChange change) {
+void RefreshResult::note(NamedChange change) {
   using Kind = NamedChange::Kind;
-  ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kGone ? gone : changed);
+  ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kRemoved ? removed : changed);
   if (first.size() < kNamedMax) first.push_back(std::move(change));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Catalog: the namespace: the store of each path, its names, and how long they may be served from
-// memory. Answers from memory while fresh, else asks the store. The first lookup in a directory
-// lists it, and one listing serves all waiters. Thread-safe.
+// memory. Answers from memory while fresh, else requests them from the store. The first lookup in a
+// directory lists it, and one listing serves all waiters. Thread-safe.
 //
 // Paths are normalised namespace paths ("/data/train/0001.png").
 #pragma once
@@ -28,21 +28,21 @@ class Executor;
 struct CatalogChange {
   std::string parent;  // path of the directory
   std::string name;
-  bool gone = false;  // false: another version, or a new name
+  bool removed = false;  // false: another version, or a new name
   // The whole mount at `parent` (no name): its owner and mode, freshness, and names.
   bool whole = false;
   // All directories of the mount at `parent` (no name): their names.
   bool listings = false;
   // Part of an exchange of snapshots; after all such names a change with `listings` or `whole`
   // follows.
-  bool exchange = false;
+  bool snapshot_change = false;
   // Sent on a thread that may wait, by a sender with more changes.
-  bool patient = false;
+  bool may_block = false;
 };
 
 // A difference found for one name.
 struct NamedChange {
-  enum class Kind : uint8_t { kAdded, kChanged, kGone };
+  enum class Kind : uint8_t { kAdded, kChanged, kRemoved };
   std::string name;  // in its directory
   Kind kind = Kind::kChanged;
   bool directory = false;  // it is a directory, or was one
@@ -52,13 +52,13 @@ struct NamedChange {
 std::string_view to_string(NamedChange::Kind kind);
 
 // Result of a refresh.
-struct RefreshNews {
-  uint64_t added = 0, changed = 0, gone = 0;
+struct RefreshResult {
+  uint64_t added = 0, changed = 0, removed = 0;
   static constexpr size_t kNamedMax = 1000;
   std::vector<NamedChange> first;  // at most kNamedMax of them
 
   void note(NamedChange change);
-  void add(const RefreshNews& more);
+  void add(const RefreshResult& more);
 };
 
 struct CatalogOptions {
@@ -71,7 +71,7 @@ struct CatalogOptions {
   std::function<Clock::time_point()> now = &Clock::now;
   // The listener is notified of new names in all directories, since it serves clients with listings
   // of their own.
-  bool tells_new = false;
+  bool notify_on_create = false;
 };
 
 class Catalog {
@@ -103,14 +103,15 @@ class Catalog {
   // kExists if `to` is taken.
   virtual Result<> move(std::string from, std::string to, Policy policy) = 0;
 
-  // Asks the store now, whatever is cached, and notifies the listener as for any other answer.
-  // Lists a directory again. If it is not cached any more, `gone` counts its previous names.
-  virtual Task<Result<RefreshNews>> refresh(Context context, std::string path) = 0;
+  // Requests from the store now, whatever is cached, and notifies the listener as for any other
+  // answer. Lists a directory again. If it is not cached any more, `removed` counts its previous
+  // names.
+  virtual Task<Result<RefreshResult>> refresh(Context context, std::string path) = 0;
   // Refreshes one name, which may be a file, a directory or missing, if its directory is cached.
-  virtual Task<Result<RefreshNews>> refresh_name(Context context, std::string path) = 0;
+  virtual Task<Result<RefreshResult>> refresh_name(Context context, std::string path) = 0;
   // Returns the sorted paths of the directories at and below `path` with a cached listing, parents
   // first. Excludes mounts with a snapshot.
-  virtual std::vector<std::string> known_directories(std::string_view path) const = 0;
+  virtual std::vector<std::string> cached_directories(std::string_view path) const = 0;
   // Returns the same, the most recently used first.
   virtual std::vector<std::string> directories_by_use(std::string_view path) const = 0;
 
@@ -118,12 +119,12 @@ class Catalog {
   // ages and missing names stay missing; invalidate(), expire() and report_changed() have no
   // effect.
 
-  // Answers from memory if fresh; returns nothing if the store must be asked. Missing names answer
-  // kNotFound while fresh.
+  // Answers from memory if fresh; returns nothing if a request to the store is needed. Missing
+  // names answer kNotFound while fresh.
   virtual std::optional<Result<CatalogEntry>> try_lookup(std::string_view path) = 0;
   virtual Task<Result<CatalogEntry>> lookup(Context context, std::string path) = 0;
-  // Lookup for an open: same as lookup(), but in mode kValidate the store is asked about this
-  // object each time. If the store must be asked and does not respond, returns an error: stale
+  // Lookup for an open: same as lookup(), but in mode kValidate each call requests
+  // this object from the store. If the store does not respond, returns an error: stale
   // metadata is never served instead.
   virtual Task<Result<CatalogEntry>> lookup_for_open(Context context, std::string path) = 0;
   // Returns kNotFound for a missing directory and kNotDirectory for a file. In a store without real
@@ -136,17 +137,17 @@ class Catalog {
   // figures that may lag behind the store.
   virtual ListingPtr last_list(std::string_view path) { return try_list(path); }
 
-  // Marks cached metadata of `path` and below as stale; the next access asks the store.
+  // Marks cached metadata of `path` and below as stale; the next access requests it from the store.
   virtual void invalidate(std::string_view path) = 0;
   // Same for the directory at `path` alone, without the directories below.
   virtual void expire(std::string_view path) = 0;
-  // A read found that the object at `path` changed or is gone (kChanged): marks it stale wherever
-  // it is mounted.
+  // A read found that the object at `path` changed or was removed (kVersionChanged): marks it stale
+  // wherever it is mounted.
   virtual void report_changed(std::string_view path) = 0;
 
   // Sets the listener. It runs on any thread, without locks held, for each name that changed its
   // version, was removed or was mounted. It also runs for mounts with a changed policy. New names
-  // are reported in immutable directories, or in all with CatalogOptions::tells_new.
+  // are reported in immutable directories, or in all with CatalogOptions::notify_on_create.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 
   // Cancels requests to stores. Returns when all have ended and the listener runs no more; from

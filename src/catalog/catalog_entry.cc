@@ -3,41 +3,41 @@
 
 namespace leat {
 
-MountPtr MountLine::begin(Mount mount) {
-  mount.line = std::make_shared<MountLine>();
+MountPtr MountHistory::begin(Mount mount) {
+  mount.history = std::make_shared<MountHistory>();
   mount.number = 0;
-  MountLine& line = *mount.line;
+  MountHistory& history = *mount.history;
   auto first = std::make_shared<const Mount>(std::move(mount));
-  std::lock_guard lock(line.mutex_);
-  line.newest_ = first;
+  std::lock_guard lock(history.mutex_);
+  history.latest_ = first;
   return first;
 }
 
-MountPtr MountLine::go_on(const Mount& before, Mount after) {
-  after.line = before.line;
+MountPtr MountHistory::append(const Mount& before, Mount after) {
+  after.history = before.history;
   after.number = before.number + 1;
   auto next = std::make_shared<const Mount>(std::move(after));
-  if (!next->line) return next;
-  MountLine& line = *next->line;
-  std::lock_guard lock(line.mutex_);
-  line.newest_ = next;
-  line.number_.store(next->number, std::memory_order_release);
+  if (!next->history) return next;
+  MountHistory& history = *next->history;
+  std::lock_guard lock(history.mutex_);
+  history.latest_ = next;
+  history.number_.store(next->number, std::memory_order_release);
   return next;
 }
 
-MountPtr MountLine::newest() const {
+MountPtr MountHistory::latest() const {
   std::lock_guard lock(mutex_);
-  return newest_.lock();
+  return latest_.lock();
 }
 
-bool is_newest(const Mount* mount) {
-  return mount == nullptr || !mount->line || mount->number == mount->line->newest_number();
+bool is_latest(const Mount* mount) {
+  return mount == nullptr || !mount->history || mount->number == mount->history->latest_number();
 }
 
-MountPtr newest(const MountPtr& mount) {
-  if (is_newest(mount.get())) return mount;
-  MountPtr newest = mount->line->newest();
-  return newest ? newest : mount;
+MountPtr latest(const MountPtr& mount) {
+  if (is_latest(mount.get())) return mount;
+  MountPtr latest = mount->history->latest();
+  return latest ? latest : mount;
 }
 
 }  // namespace leat

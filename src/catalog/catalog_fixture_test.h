@@ -25,11 +25,11 @@ class GatedSource : public MemorySource {
 
   void hold() {
     std::lock_guard lock(gate_mutex_);
-    gate_ = SharedResult<bool>::make();
+    gate_ = SharedPromise<bool>::make();
   }
   void release() { exchange_gate(nullptr)->set(true); }
   // Releases the requests blocked now; later ones block.
-  void release_held() { exchange_gate(SharedResult<bool>::make())->set(true); }
+  void release_held() { exchange_gate(SharedPromise<bool>::make())->set(true); }
   // Number of requests that ever reached the gate.
   uint64_t arrived() const { return arrived_; }
   // Waits for `count` requests at the gate. The pause point of the tests.
@@ -49,12 +49,12 @@ class GatedSource : public MemorySource {
   }
 
  private:
-  std::shared_ptr<SharedResult<bool>> exchange_gate(std::shared_ptr<SharedResult<bool>> next) {
+  std::shared_ptr<SharedPromise<bool>> exchange_gate(std::shared_ptr<SharedPromise<bool>> next) {
     std::lock_guard lock(gate_mutex_);
     return std::exchange(gate_, std::move(next));
   }
   Task<Result<bool>> pass(Context context) {
-    std::shared_ptr<SharedResult<bool>> gate;
+    std::shared_ptr<SharedPromise<bool>> gate;
     {
       std::lock_guard lock(gate_mutex_);
       gate = gate_;
@@ -66,7 +66,7 @@ class GatedSource : public MemorySource {
   }
 
   std::mutex gate_mutex_;
-  std::shared_ptr<SharedResult<bool>> gate_;
+  std::shared_ptr<SharedPromise<bool>> gate_;
   std::atomic<uint64_t> arrived_ = 0;
 };
 
@@ -124,18 +124,18 @@ class CatalogTest : public ::testing::Test {
     entry.source.bucket = source->name();
     entry.source.prefix = std::move(prefix);
     entry.policy.freshness = Freshness::parse(freshness).value();
-    entry.policy.freshness.negative_age = std::chrono::seconds(5);
+    entry.policy.freshness.negative_ttl = std::chrono::seconds(5);
     ASSERT_TRUE(catalog_->mount(std::move(entry), std::move(source)));
   }
 
   Result<CatalogEntry> lookup(std::string path) {
-    return executor_.wait(catalog_->lookup(Context::background(), std::move(path)));
+    return executor_.block_on(catalog_->lookup(Context::background(), std::move(path)));
   }
   Result<CatalogEntry> lookup_for_open(std::string path) {
-    return executor_.wait(catalog_->lookup_for_open(Context::background(), std::move(path)));
+    return executor_.block_on(catalog_->lookup_for_open(Context::background(), std::move(path)));
   }
   Result<ListingPtr> list(std::string path) {
-    return executor_.wait(catalog_->list(Context::background(), std::move(path)));
+    return executor_.block_on(catalog_->list(Context::background(), std::move(path)));
   }
   // Directories end in '/'. Without a listing, returns the error's name in angle brackets.
   std::vector<std::string> names(std::string path) {
@@ -166,7 +166,7 @@ class CatalogTest : public ::testing::Test {
     std::vector<std::string> all;
     for (const CatalogChange& change : changes_) {
       const std::string name = change.whole ? "**" : change.listings ? "*" : change.name;
-      all.push_back((change.gone ? "-" : "") + change.parent + ":" + name);
+      all.push_back((change.removed ? "-" : "") + change.parent + ":" + name);
     }
     changes_.clear();
     std::ranges::sort(all);

@@ -37,7 +37,7 @@ TEST_F(CatalogTest, ASmallDirectoryIsListedAgainAtOnce) {
   EXPECT_EQ(bucket_->stats(), 0u);
 }
 
-TEST_F(CatalogTest, ALargeDirectoryIsListedAgainWhenSingleChecksHaveCostAsMuch) {
+TEST_F(CatalogTest, ManySingleChecksCauseRelisting) {
   for (int i = 0; i < 20'000; ++i) bucket_->put(fmt::format("{:05}", i), "x");
   mount("/m", bucket_);
   EXPECT_TRUE(lookup("/m/00000"));
@@ -53,7 +53,7 @@ TEST_F(CatalogTest, ALargeDirectoryIsListedAgainWhenSingleChecksHaveCostAsMuch) 
   EXPECT_EQ(bucket_->lists(), 40u);
 }
 
-TEST_F(CatalogTest, MissingNamesHaveTheirOwnAgeAndAreCheckedAlone) {
+TEST_F(CatalogTest, MissingNamesExpireAndAreCheckedAlone) {
   bucket_->put("x", "x");
   mount("/m", bucket_);
   EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
@@ -77,7 +77,7 @@ TEST_F(CatalogTest, MissingNamesHaveTheirOwnAgeAndAreCheckedAlone) {
   EXPECT_EQ(bucket_->stats() + bucket_->lists(), after);
 }
 
-TEST_F(CatalogTest, ImmutableIsNeverAskedAgainButNewNamesAppear) {
+TEST_F(CatalogTest, ImmutableMountStillFindsNewNames) {
   bucket_->put("x", "1");
   mount("/m", bucket_, "", "immutable");
   FileRefPtr first = lookup("/m/x")->ref;
@@ -131,7 +131,7 @@ class ToldSource : public MemorySource {
  public:
   std::atomic<bool> told = true;
 
-  Clock::duration names_last() const override { return told ? Clock::duration::max() : 10s; }
+  Clock::duration metadata_ttl_max() const override { return told ? Clock::duration::max() : 10s; }
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     Result<ListPage> page = co_await MemorySource::list(std::move(context), std::move(request));
     if (page) page->age = 30s;
@@ -139,7 +139,7 @@ class ToldSource : public MemorySource {
   }
 };
 
-TEST_F(CatalogTest, NamesOfASourceThatIsToldNothingLastNoLongerThanItSays) {
+TEST_F(CatalogTest, SourceTtlBoundsCachedNames) {
   const auto source = std::make_shared<ToldSource>();
   source->put("x", "1");
   mount("/m", source, "", "max-age=1h");
@@ -204,7 +204,7 @@ TEST_F(CatalogTest, TheSmallerAgeOfMountAndSourceHolds) {
   EXPECT_EQ(lookup("/short/x")->fresh_until, later + 1s);
 }
 
-TEST_F(CatalogTest, WhatNeverChangesLastsThoughItsSourceIsToldNothing) {
+TEST_F(CatalogTest, ImmutableNamesIgnoreSourceTtl) {
   const auto source = std::make_shared<ToldSource>();
   source->told = false;
   source->put("x", "1");
@@ -215,7 +215,7 @@ TEST_F(CatalogTest, WhatNeverChangesLastsThoughItsSourceIsToldNothing) {
   EXPECT_EQ(source->lists(), 1u);
 }
 
-TEST_F(CatalogTest, WhatHasAgedIsNotServedWhenTheStoreDoesNotAnswer) {
+TEST_F(CatalogTest, StaleMetadataIsNotServedOnStoreError) {
   bucket_->put("x", "1");
   mount("/m", bucket_);
   mount("/v", bucket_, "", "validate");
@@ -250,7 +250,7 @@ TEST_F(CatalogTest, AnUnchangedVersionKeepsItsFileRef) {
   EXPECT_THAT(take_changes(), ElementsAre("/:m", "/m:0007"));
 }
 
-TEST_F(CatalogTest, AFileFoundByACheckKeepsItsFileRefInTheNextListing) {
+TEST_F(CatalogTest, CheckedFileKeepsFileRefInNextListing) {
   bucket_->put("x", "x");
   mount("/m", bucket_);
   EXPECT_EQ(code_of("/m/new"), StatusCode::kNotFound);
@@ -320,7 +320,7 @@ TEST_F(CatalogTest, ADirectoryThatHasGoneTellsOfAllItsNames) {
   EXPECT_THAT(take_changes(), ElementsAre("-/m/d:a", "-/m/d:b"));
 }
 
-TEST_F(CatalogTest, AReportedChangeIsToldAtOnceAndCheckedAtTheNextTouch) {
+TEST_F(CatalogTest, ReportedChangeNotifiesAndIsChecked) {
   bucket_->put("x", "1");
   bucket_->put("y", "1");
   mount("/m", bucket_);
@@ -342,7 +342,7 @@ TEST_F(CatalogTest, AReportedChangeIsToldAtOnceAndCheckedAtTheNextTouch) {
   EXPECT_EQ(lookup("/m/y")->ref, other);
 }
 
-TEST_F(CatalogTest, InvalidateAsksAgainBelowThePathAndNowhereElse) {
+TEST_F(CatalogTest, InvalidateAffectsOnlyThePathBelow) {
   bucket_->put("a/x", "1");
   bucket_->put("b/y", "1");
   mount("/m", bucket_, "", "immutable");

@@ -10,11 +10,12 @@ constexpr const char* kLookups = "Names looked up: answered from memory (hit) or
 
 Counter lookup_hits("leat_catalog_lookups_total", kLookups, R"(result="hit")");
 Counter lookup_misses("leat_catalog_lookups_total", kLookups, R"(result="miss")");
-Counter listings("leat_catalog_listings_total", "Directories listed from the store");
-Counter checks("leat_catalog_checks_total", "Single names asked of the store");
-Counter hidden_names("leat_catalog_hidden_names_total",
-                     "Keys in listings that cannot be shown as a name in a directory");
+Counter listings("leat_catalog_listings_total", "Directory listings requested from stores");
+Counter checks("leat_catalog_stat_requests_total",
+               "Requests to stores for the metadata of a single name");
+Counter skipped_keys("leat_catalog_skipped_keys_total",
+                     "Keys skipped in listings because they cannot be names in a directory");
 const MetricFamily names(MetricType::kGauge, "leat_catalog_names",
-                         "Names and directories kept in memory");
+                         "Names and directories cached in memory");
 
 }  // namespace leat::catalog_metrics

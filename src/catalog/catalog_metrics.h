@@ -10,7 +10,7 @@ extern Counter lookup_hits;
 extern Counter lookup_misses;
 extern Counter listings;
 extern Counter checks;
-extern Counter hidden_names;
+extern Counter skipped_keys;
 extern const MetricFamily names;  // a gauge
 
 }  // namespace leat::catalog_metrics

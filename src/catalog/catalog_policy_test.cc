@@ -20,25 +20,26 @@ Policy with_freshness(const std::string& text) {
 class CatalogPolicyTest : public CatalogTest {
  protected:
   void set_policy(std::string path, Policy policy) {
-    Result<> set = executor_.wait(catalog_->set_policy(std::move(path), std::move(policy)));
+    Result<> set = executor_.block_on(catalog_->set_policy(std::move(path), std::move(policy)));
     EXPECT_TRUE(set) << set.error().to_string();
   }
-  RefreshNews refresh(std::string path) {
-    return executor_.wait(catalog_->refresh(Context::background(), std::move(path))).value();
+  RefreshResult refresh(std::string path) {
+    return executor_.block_on(catalog_->refresh(Context::background(), std::move(path))).value();
   }
-  RefreshNews refresh_name(std::string path) {
-    return executor_.wait(catalog_->refresh_name(Context::background(), std::move(path))).value();
+  RefreshResult refresh_name(std::string path) {
+    return executor_.block_on(catalog_->refresh_name(Context::background(), std::move(path)))
+        .value();
   }
-  static std::vector<std::string> told_of(const RefreshNews& news) {
+  static std::vector<std::string> changes_of(const RefreshResult& result) {
     std::vector<std::string> all;
-    for (const NamedChange& one : news.first) {
+    for (const NamedChange& one : result.first) {
       all.push_back(std::string(to_string(one.kind)) + " " + one.name + (one.directory ? "/" : ""));
     }
     return all;
   }
 };
 
-TEST_F(CatalogPolicyTest, WhatIsKnownStaysKnownAndIsBelievedForTheNewTime) {
+TEST_F(CatalogPolicyTest, PolicyChangeKeepsCacheWithNewAge) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_, "", "max-age=60s");
   const CatalogEntry before = lookup("/m/d/x").value();
@@ -49,15 +50,15 @@ TEST_F(CatalogPolicyTest, WhatIsKnownStaysKnownAndIsBelievedForTheNewTime) {
   EXPECT_EQ(after.ref, before.ref);
   EXPECT_EQ(after.fresh_until, Clock::time_point::max());
   EXPECT_EQ(bucket_->arrived(), asked);
-  EXPECT_FALSE(is_newest(before.mount.get()));
-  EXPECT_EQ(newest(before.mount), after.mount);
+  EXPECT_FALSE(is_latest(before.mount.get()));
+  EXPECT_EQ(latest(before.mount), after.mount);
   pass(3h);
   EXPECT_TRUE(catalog_->try_lookup("/m/d/x"));
   set_policy("/m", with_freshness("max-age=1s"));
   EXPECT_FALSE(catalog_->try_lookup("/m/d/x")) << "it was asked for hours ago";
 }
 
-TEST_F(CatalogPolicyTest, WhoWaitsForAStoreGetsAnAnswerByTheNewPolicy) {
+TEST_F(CatalogPolicyTest, WaitingLookupGetsTheNewPolicy) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_, "", "max-age=60s");
   bucket_->hold();
@@ -69,7 +70,7 @@ TEST_F(CatalogPolicyTest, WhoWaitsForAStoreGetsAnAnswerByTheNewPolicy) {
   waiting.join();
   ASSERT_TRUE(found && *found);
   EXPECT_EQ((**found).fresh_until, Clock::time_point::max());
-  EXPECT_TRUE(is_newest((**found).mount.get()));
+  EXPECT_TRUE(is_latest((**found).mount.get()));
 }
 
 TEST_F(CatalogPolicyTest, AnotherCacheModeMakesOtherFileRefs) {
@@ -117,9 +118,9 @@ TEST_F(CatalogPolicyTest, WhatComesIntoAnImmutableDirectoryIsTold) {
   EXPECT_THAT(names("/m/d"), ElementsAre("x"));
   take_changes();
   bucket_->put("d/y", "1");
-  const RefreshNews news = refresh("/m/d");
+  const RefreshResult result = refresh("/m/d");
   settle();
-  EXPECT_THAT(told_of(news), ElementsAre("added y"));
+  EXPECT_THAT(changes_of(result), ElementsAre("added y"));
   EXPECT_THAT(take_changes(), ElementsAre("/m/d:y"));
   EXPECT_THAT(names("/m/d"), ElementsAre("x", "y"));
   pass(10s);
@@ -135,8 +136,8 @@ TEST_F(CatalogPolicyTest, WhatComesIntoAnImmutableDirectoryIsTold) {
   EXPECT_THAT(take_changes(), IsEmpty()) << "nobody keeps such a listing";
 }
 
-TEST_F(CatalogPolicyTest, WhatComesIsToldEverywhereWhereThatIsAskedFor) {
-  make_catalog({.tells_new = true});
+TEST_F(CatalogPolicyTest, NewNamesAreNotifiedWhenRequested) {
+  make_catalog({.notify_on_create = true});
   bucket_->put("d/x", "1");
   mount("/m", bucket_, "", "max-age=60s");
   EXPECT_THAT(names("/m/d"), ElementsAre("x"));
@@ -152,50 +153,50 @@ TEST_F(CatalogPolicyTest, RefreshSaysWhatCameChangedAndWent) {
   mount("/m", bucket_, "", "immutable");
   names("/m/d");
   names("/m/d/sub");
-  EXPECT_THAT(catalog_->known_directories("/m"), ElementsAre("/m/d", "/m/d/sub"));
+  EXPECT_THAT(catalog_->cached_directories("/m"), ElementsAre("/m/d", "/m/d/sub"));
   take_changes();
   bucket_->put("d/other", "22");
   bucket_->put("d/new", "1");
   bucket_->remove("d/gone");
   bucket_->remove("d/sub/x");
-  const RefreshNews news = refresh("/m/d");
+  const RefreshResult result = refresh("/m/d");
   settle();
-  EXPECT_THAT(told_of(news),
+  EXPECT_THAT(changes_of(result),
               ElementsAre("removed gone", "added new", "changed other", "removed sub/"));
-  EXPECT_EQ(news.added + news.changed + news.gone, 4u);
+  EXPECT_EQ(result.added + result.changed + result.removed, 4u);
   EXPECT_THAT(take_changes(), ElementsAre("-/m/d:gone", "-/m/d:sub", "/m/d:new", "/m/d:other"));
-  EXPECT_THAT(catalog_->known_directories("/m"), ElementsAre("/m/d"));
-  EXPECT_EQ(told_of(refresh("/m/d")).size(), 0u);
+  EXPECT_THAT(catalog_->cached_directories("/m"), ElementsAre("/m/d"));
+  EXPECT_EQ(changes_of(refresh("/m/d")).size(), 0u);
   // A read reported the change before; a refresh reports it nevertheless.
   bucket_->put("d/other", "333");
   catalog_->report_changed("/m/d/other");
   pass(1ms);
-  EXPECT_THAT(told_of(refresh("/m/d")), ElementsAre("changed other"));
+  EXPECT_THAT(changes_of(refresh("/m/d")), ElementsAre("changed other"));
 }
 
 TEST_F(CatalogPolicyTest, RefreshOfANameAsksAboutThatAlone) {
   bucket_->put("d/x", "1");
   bucket_->put("d/y", "1");
   mount("/m", bucket_, "", "immutable");
-  EXPECT_EQ(told_of(refresh_name("/m/d/x")).size(), 0u) << "nothing is known of it";
+  EXPECT_EQ(changes_of(refresh_name("/m/d/x")).size(), 0u) << "nothing is known of it";
   names("/m/d");
   bucket_->put("d/x", "22");
   bucket_->put("d/y", "22");
   bucket_->put("d/z", "1");
-  EXPECT_THAT(told_of(refresh_name("/m/d/x")), ElementsAre("changed x"));
+  EXPECT_THAT(changes_of(refresh_name("/m/d/x")), ElementsAre("changed x"));
   EXPECT_EQ(lookup("/m/d/x")->info.size, 2u);
   EXPECT_EQ(lookup("/m/d/y")->info.size, 1u);
-  EXPECT_THAT(told_of(refresh_name("/m/d/z")), ElementsAre("added z"));
+  EXPECT_THAT(changes_of(refresh_name("/m/d/z")), ElementsAre("added z"));
   bucket_->remove("d/x");
-  EXPECT_THAT(told_of(refresh_name("/m/d/x")), ElementsAre("removed x"));
+  EXPECT_THAT(changes_of(refresh_name("/m/d/x")), ElementsAre("removed x"));
 }
 
-TEST_F(CatalogPolicyTest, AStoreThatDoesNotAnswerARefreshCostsNothingThatIsBelieved) {
+TEST_F(CatalogPolicyTest, FailedRefreshKeepsFreshMetadata) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_, "", "immutable");
   names("/m/d");
   bucket_->fail_next(StatusCode::kUnavailable, 1);
-  auto refreshed = executor_.wait(catalog_->refresh(Context::background(), "/m/d"));
+  auto refreshed = executor_.block_on(catalog_->refresh(Context::background(), "/m/d"));
   EXPECT_FALSE(refreshed);
   EXPECT_THAT(names("/m/d"), ElementsAre("x"));
 }
@@ -218,7 +219,7 @@ TEST_F(CatalogPolicyTest, AMoveShowsTheSameAtAnotherPath) {
   EXPECT_EQ(sources_.find(bucket_->id()), nullptr) << "it was counted once";
 }
 
-TEST_F(CatalogPolicyTest, AChangeThatAReadMetIsDoubtedWhereverItIsMounted) {
+TEST_F(CatalogPolicyTest, ReportedChangeIsStaleInEveryMount) {
   bucket_->put("train/a/x", "1");
   mount("/all", bucket_);
   mount("/a", bucket_, "train/a/");

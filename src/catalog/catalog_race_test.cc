@@ -45,14 +45,14 @@ class LateSource : public MemorySource {
  public:
   void hold_next() {
     std::lock_guard lock(gate_mutex_);
-    next_ = SharedResult<bool>::make();
+    next_ = SharedPromise<bool>::make();
   }
   void await_held() const { holds_.wait(false); }
   void release() { held_->set(true); }
 
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     Result<ListPage> page = co_await MemorySource::list(context, std::move(request));
-    std::shared_ptr<SharedResult<bool>> gate;
+    std::shared_ptr<SharedPromise<bool>> gate;
     {
       std::lock_guard lock(gate_mutex_);
       gate = std::exchange(next_, nullptr);
@@ -68,11 +68,11 @@ class LateSource : public MemorySource {
 
  private:
   std::mutex gate_mutex_;
-  std::shared_ptr<SharedResult<bool>> next_, held_;
+  std::shared_ptr<SharedPromise<bool>> next_, held_;
   std::atomic<bool> holds_ = false;
 };
 
-TEST_F(CatalogTest, EverybodyWaitsForOneListingAndGetsTheSame) {
+TEST_F(CatalogTest, ConcurrentLookupsShareOneListing) {
   for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("d/{}", i), "x");
   mount("/m", bucket_);
   bucket_->hold();
@@ -97,7 +97,7 @@ TEST_F(CatalogTest, EverybodyWaitsForOneListingAndGetsTheSame) {
   for (const Result<CatalogEntry>& entry : answers.entries) EXPECT_TRUE(entry);
 }
 
-TEST_F(CatalogTest, OneWhoStopsWaitingDoesNotTakeTheListingFromTheOthers) {
+TEST_F(CatalogTest, CancelledWaiterDoesNotCancelListing) {
   bucket_->put("d/x", "x");
   mount("/m", bucket_);
   bucket_->hold();
@@ -121,7 +121,7 @@ TEST_F(CatalogTest, OneWhoStopsWaitingDoesNotTakeTheListingFromTheOthers) {
   EXPECT_EQ(bucket_->lists(), 1u);
 }
 
-TEST_F(CatalogTest, AListingThatBeganBeforeInvalidateDoesNotAnswerThoseAfterIt) {
+TEST_F(CatalogTest, OlderListingIgnoredAfterInvalidate) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_);
   bucket_->hold();
@@ -208,7 +208,7 @@ TEST_F(CatalogTest, ACheckOutlivesAListingBegunBefore) {
   EXPECT_EQ((*known)->info.size, 2u);
 }
 
-TEST_F(CatalogTest, ALookupThatAReportOvertakesAsksAboutTheNameAlone) {
+TEST_F(CatalogTest, ReportDuringLookupChecksNameAlone) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_);
   EXPECT_TRUE(lookup("/m/d/x"));
@@ -225,7 +225,7 @@ TEST_F(CatalogTest, ALookupThatAReportOvertakesAsksAboutTheNameAlone) {
   EXPECT_EQ(bucket_->stats(), 1u) << "the listing may be older than the report";
 }
 
-TEST_F(CatalogTest, UnmountingUnderAListingEndsItWithNotFound) {
+TEST_F(CatalogTest, UnmountDuringListingGivesNotFound) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_);
   bucket_->hold();
@@ -254,7 +254,7 @@ TEST_F(CatalogTest, StoppingEndsWhatIsAskedOfStores) {
   executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/new", &answers));
   bucket_->await_arrivals(3);
   settle();  // the second listing has joined the first
-  executor_.wait(catalog_->stop());
+  executor_.block_on(catalog_->stop());
   // Only the tests and the mount hold the bucket now.
   EXPECT_EQ(bucket_.use_count(), 3);
   answers.done.wait();
@@ -351,7 +351,7 @@ TEST_F(CatalogTest, LookupsListingsChangesAndUnmountsAtOnce) {
   pass(60s);
   for (uint64_t i = 0; i < 4096; ++i) {
     std::string key = path_of(i);
-    auto truth = executor_.wait(bucket_->stat(Context::background(), {key}));
+    auto truth = executor_.block_on(bucket_->stat(Context::background(), {key}));
     Result<CatalogEntry> entry = lookup("/m/" + key);
     ASSERT_EQ(truth.has_value(), entry.has_value()) << key << " seed " << seed;
     if (truth) ASSERT_EQ(truth->version, entry->ref->version) << key << " seed " << seed;

@@ -36,7 +36,8 @@ class CatalogSnapshotTest : public CatalogTest {
     SnapshotWriter writer({.path = path}, head);
     ListRequest request{.prefix = prefix, .recursive = true, .token = {}};
     do {
-      auto page = executor_.wait(source.MemorySource::list(Context::background(), request)).value();
+      auto page =
+          executor_.block_on(source.MemorySource::list(Context::background(), request)).value();
       for (const SourceObject& object : page.objects) {
         SnapshotEntry entry;
         entry.path = object.key.substr(prefix.size());
@@ -66,7 +67,7 @@ class CatalogSnapshotTest : public CatalogTest {
     ASSERT_TRUE(mounted) << mounted.error().to_string();
   }
   Result<> use(std::string path, SnapshotPtr snapshot) {
-    return executor_.wait(catalog_->use_snapshot(std::move(path), std::move(snapshot)));
+    return executor_.block_on(catalog_->use_snapshot(std::move(path), std::move(snapshot)));
   }
   uint64_t requests() const { return bucket_->lists() + bucket_->stats(); }
 
@@ -84,7 +85,8 @@ TEST_F(CatalogSnapshotTest, OneOfAClusterServesWhoeverMountsIt) {
   const std::string path = folder_ + "/shared";
   SnapshotWriter writer({.path = path}, head);
   for (const std::string name : {"a/one", "two"}) {
-    auto object = executor_.wait(bucket_->stat(Context::background(), {"train/" + name})).value();
+    auto object =
+        executor_.block_on(bucket_->stat(Context::background(), {"train/" + name})).value();
     SnapshotEntry entry;
     entry.path = name;
     entry.size = object.size;
@@ -100,11 +102,11 @@ TEST_F(CatalogSnapshotTest, OneOfAClusterServesWhoeverMountsIt) {
   entry.source.scheme = "leat";
   ASSERT_TRUE(catalog_->mount(entry, bucket_, shared));
   const uint64_t before = requests();
-  auto found = executor_.wait(catalog_->lookup(Context::background(), "/m/one"));
+  auto found = executor_.block_on(catalog_->lookup(Context::background(), "/m/one"));
   ASSERT_TRUE(found) << found.error().to_string();
   EXPECT_EQ(found->ref->store, bucket_->id()) << "reads go to the mount's own source";
   EXPECT_EQ(found->ref->key, "train/a/one");
-  auto listing = executor_.wait(catalog_->list(Context::background(), "/m"));
+  auto listing = executor_.block_on(catalog_->list(Context::background(), "/m"));
   ASSERT_TRUE(listing);
   auto cursor = (*listing)->from(0);
   ASSERT_TRUE(cursor.next());
@@ -271,7 +273,7 @@ TEST_F(CatalogSnapshotTest, ChangesOfAnExchangeWaitForRoom) {
   ASSERT_TRUE(use("/m", snapshot()));
   std::lock_guard lock(changes_mutex_);
   EXPECT_EQ(changes_.size(), 2u);
-  for (const CatalogChange& change : changes_) EXPECT_TRUE(change.patient) << change.name;
+  for (const CatalogChange& change : changes_) EXPECT_TRUE(change.may_block) << change.name;
 }
 
 TEST_F(CatalogSnapshotTest, ReleasingItGoesBackToTheFreshnessBefore) {
@@ -289,7 +291,7 @@ TEST_F(CatalogSnapshotTest, ReleasingItGoesBackToTheFreshnessBefore) {
   EXPECT_EQ(lookup("/m")->mount->entry.policy.freshness.to_string(), "validate");
 }
 
-TEST_F(CatalogSnapshotTest, ALookupUnderWayWhileASnapshotComesIsAnsweredByIt) {
+TEST_F(CatalogSnapshotTest, NewSnapshotAnswersLookupInFlight) {
   bucket_->put("d/x", "1");
   const SnapshotPtr taken = snapshot();
   bucket_->put("d/x", "changed");
@@ -305,7 +307,7 @@ TEST_F(CatalogSnapshotTest, ALookupUnderWayWhileASnapshotComesIsAnsweredByIt) {
   EXPECT_EQ((*entry)->info.size, 1u);
 }
 
-TEST_F(CatalogSnapshotTest, PositionsCanBeTakenUpAgainAndNoneIsDangerous) {
+TEST_F(CatalogSnapshotTest, AnyCursorPositionIsSafeToResume) {
   for (int i = 0; i < 300; ++i) bucket_->put(fmt::format("d/{:03}/deep/er", i * 2), "x");
   for (int i = 0; i < 300; ++i) bucket_->put(fmt::format("d/{:03}!", i * 2 + 1), "x");
   mount_snapshot("/m", snapshot());

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(CatalogTest, ADirectoryIsListedOnceAndAnswersFromMemory) {
+TEST_F(CatalogTest, DirectoryIsListedOnceThenCached) {
   bucket_->put("a/one", "1");
   bucket_->put("a/sub/two", "22");
   bucket_->put("top", "333");
@@ -55,7 +55,7 @@ TEST_F(CatalogTest, TheLastListingIsThereHoweverOld) {
   EXPECT_EQ(catalog_->last_list("/m/none"), nullptr);
 }
 
-TEST_F(CatalogTest, ALookupListsOnlyTheParentOfTheLastComponent) {
+TEST_F(CatalogTest, LookupListsOnlyTheParent) {
   bucket_->put("a/b/c/d", "x");
   mount("/m", bucket_);
   EXPECT_FALSE(catalog_->try_lookup("/m/a/b/c/d"));
@@ -91,7 +91,7 @@ TEST_F(CatalogTest, AMissingDirectoryIsRememberedForItsAge) {
   EXPECT_THAT(names("/m/none"), ElementsAre("x"));
 }
 
-TEST_F(CatalogTest, AnEmptyBucketAndAMarkedDirectoryAreEmptyDirectories) {
+TEST_F(CatalogTest, EmptyBucketAndMarkerAreEmptyDirectories) {
   mount("/m", bucket_);
   EXPECT_THAT(names("/m"), IsEmpty());
   auto marked = std::make_shared<MemorySource>("marked");
@@ -104,7 +104,7 @@ TEST_F(CatalogTest, AnEmptyBucketAndAMarkedDirectoryAreEmptyDirectories) {
   EXPECT_THAT(names("/marked/full"), ElementsAre("x"));
 }
 
-TEST_F(CatalogTest, StoresWithRealDirectoriesDecideThemselves) {
+TEST_F(CatalogTest, RealDirectoriesDecideByThemselves) {
   auto real = std::make_shared<DirectorySource>();
   real->put("empty/", "");
   real->put("d/file", "x");
@@ -127,7 +127,7 @@ TEST_F(CatalogTest, APrefixIsTheRootOfItsMount) {
   EXPECT_EQ(lookup("/m")->key(), "data/");
 }
 
-TEST_F(CatalogTest, MountPointsAppearInTheirParentsAndHideWhatIsThere) {
+TEST_F(CatalogTest, MountPointHidesNameInParent) {
   auto inner = std::make_shared<MemorySource>("inner");
   inner->put("deep", "x");
   bucket_->put("a/hidden/x", "x");
@@ -159,7 +159,7 @@ TEST_F(CatalogTest, AMountPointIsFreshForATime) {
   EXPECT_GT(lookup("/data/m")->fresh_until, Clock::time_point(Clock::duration(now_.load())));
 }
 
-TEST_F(CatalogTest, UnmountForgetsWhatWasBelowAndShowsWhatWasHidden) {
+TEST_F(CatalogTest, UnmountEvictsMountAndShowsHiddenName) {
   auto inner = std::make_shared<MemorySource>("inner");
   inner->put("new", "x");
   bucket_->put("a/old", "x");
@@ -213,7 +213,7 @@ TEST_F(CatalogTest, NamesAreSortedBytewiseOverAllPages) {
   EXPECT_TRUE(lookup("/p/d/00001")->info.is_directory());
 }
 
-TEST_F(CatalogTest, NamesThatCannotBeShownAreHiddenAndCounted) {
+TEST_F(CatalogTest, UnnameableKeysAreSkippedAndCounted) {
   bucket_->put("d/good", "x");
   bucket_->put("d//x", "x");
   bucket_->put("d/./x", "x");
@@ -223,14 +223,14 @@ TEST_F(CatalogTest, NamesThatCannotBeShownAreHiddenAndCounted) {
   bucket_->put(std::string("d/n\0l", 5), "x");
   bucket_->put("d/\xf0\x9f\x90\x88 \n", "x");
   mount("/m", bucket_);
-  double before = metric("leat_catalog_hidden_names_total");
+  double before = metric("leat_catalog_skipped_keys_total");
   EXPECT_THAT(names("/m/d"), ElementsAre("good", std::string(255, 'k'), "\xf0\x9f\x90\x88 \n"));
-  EXPECT_EQ(metric("leat_catalog_hidden_names_total") - before, 5);
-  EXPECT_EQ((*list("/m/d"))->left_out(), 5u);
+  EXPECT_EQ(metric("leat_catalog_skipped_keys_total") - before, 5);
+  EXPECT_EQ((*list("/m/d"))->skipped(), 5u);
   EXPECT_EQ(code_of("/m/d/" + std::string(256, 'l')), StatusCode::kNotFound);
 }
 
-TEST_F(CatalogTest, ANewNameThatIsObjectAndPrefixIsTheDirectoryForALookupToo) {
+TEST_F(CatalogTest, LookupPrefersDirectoryOverObject) {
   bucket_->put("d/old", "x");
   mount("/m", bucket_);
   EXPECT_THAT(names("/m/d"), ElementsAre("old"));
@@ -261,7 +261,7 @@ class PickySource : public MemorySource {
   static Status refusal() { return {StatusCode::kUnsupported, "the key cannot be addressed"}; }
 };
 
-TEST_F(CatalogTest, ANameThatTheStoreCannotAddressDoesNotExist) {
+TEST_F(CatalogTest, UnaddressableNameDoesNotExist) {
   auto picky = std::make_shared<PickySource>("picky");
   picky->put("d/x", "x");
   mount("/m", picky);
@@ -278,7 +278,7 @@ class HalfMuteSource : public MemorySource {
   HalfMuteSource() : MemorySource("mute", 2) {}
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     Result<ListPage> page = co_await MemorySource::list(context, std::move(request));
-    if (page) page->left_out = 1;
+    if (page) page->skipped = 1;
     co_return page;
   }
 };
@@ -289,7 +289,7 @@ TEST_F(CatalogTest, AListingSaysHowManyKeysItLeavesOut) {
   mount("/m", mute);
   EXPECT_THAT(names("/m/d"), ElementsAre("a", "b", "c/"));
   // Three pages, "d//" and the object "d/c".
-  EXPECT_EQ((*list("/m/d"))->left_out(), 5u);
+  EXPECT_EQ((*list("/m/d"))->skipped(), 5u);
   EXPECT_THAT(names("/m/none"), IsEmpty()) << "something is there, though nothing can be shown";
 }
 
@@ -307,7 +307,7 @@ TEST_F(CatalogTest, LookupsAndListingsAreCounted) {
   EXPECT_EQ(metric("leat_catalog_listings_total") - listings, 1);
 }
 
-TEST_F(CatalogTest, TheLeastRecentlyUsedDirectoriesAreForgotten) {
+TEST_F(CatalogTest, LeastRecentlyUsedDirectoriesAreEvicted) {
   make_catalog({.names_max = 1000});
   for (int d = 0; d < 20; ++d) {
     for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("d{:02}/{}", d, i), "x");

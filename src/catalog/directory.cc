@@ -36,9 +36,9 @@ std::vector<NamedChange> differences(const NameTable* before, const NameTable* a
   compare_names(*was, *is, [&](std::string_view name, NameChange change, bool was_directory) {
     using Kind = NamedChange::Kind;
     const bool added = change == NameChange::kAdded;
-    const Kind kind = added                         ? Kind::kAdded
-                      : change == NameChange::kGone ? Kind::kGone
-                                                    : Kind::kChanged;
+    const Kind kind = added                            ? Kind::kAdded
+                      : change == NameChange::kRemoved ? Kind::kRemoved
+                                                       : Kind::kChanged;
     found.push_back({std::string(name), kind, added ? is->view().is_directory() : was_directory});
   });
   return found;
@@ -46,18 +46,18 @@ std::vector<NamedChange> differences(const NameTable* before, const NameTable* a
 
 }  // namespace
 
-Directory::Directory(std::string path, MountPtr mount, std::string key, bool tells_new)
+Directory::Directory(std::string path, MountPtr mount, std::string key, bool notify_on_create)
     : path_(std::move(path)),
       mount_(std::move(mount)),
       policy_(mount_->entry.policy.of_directory(path_below_mount(*mount_, path_))),
-      tells_new_(tells_new),
+      notify_on_create_(notify_on_create),
       key_(std::move(key)) {}
 
 Clock::time_point Directory::until(const Freshness& freshness, AskedAt at) const {
   if (freshness.mode == Freshness::Mode::kImmutable) return Clock::time_point::max();
   const Clock::duration max_age = std::min<Clock::duration>(freshness.max_age, present_max_.load());
   return std::min(add_saturating(at.store, max_age),
-                  add_saturating(at.source, mount_->source->names_last()));
+                  add_saturating(at.source, mount_->source->metadata_ttl_max()));
 }
 
 Clock::time_point Directory::fresh_until(const NameRecord& record, AskedAt at) const {
@@ -70,17 +70,17 @@ Clock::time_point Directory::listing_until(AskedAt at) const {
 }
 
 Clock::time_point Directory::missing_until(std::string_view name, Clock::time_point at) const {
-  const Clock::duration age = policy_.of_file(name).freshness.missing_age();
+  const Clock::duration age = policy_.of_file(name).freshness.effective_negative_ttl();
   return add_saturating(at, std::min(age, missing_max_.load()));
 }
 
 Clock::duration Directory::answer_age_max() const {
-  const Clock::duration own = policy_.freshness.answer_age_max();
-  if (kept_for_good()) return own;
+  const Clock::duration own = policy_.freshness.peer_reply_age_max();
+  if (is_immutable()) return own;
   return std::min(own, present_max_.load() / 2);
 }
 
-void Directory::note_ttl_max() {
+void Directory::update_ttl_max() {
   const NameTtl ttl = mount_->source->ttl_max(key_);
   present_max_ = ttl.present;
   missing_max_ = ttl.missing;
@@ -125,8 +125,8 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
                                                       Clock::time_point now) {
   std::lock_guard lock(mutex_);
   if (auto single = singles_.find(name); single != singles_.end()) {
-    const auto& [state, checked_at, doubtful, told] = single->second;
-    if (doubtful) return std::nullopt;
+    const auto& [state, checked_at, stale, notified] = single->second;
+    if (stale) return std::nullopt;
     if (!state.exists) {
       if (now >= missing_until(name, checked_at)) return std::nullopt;
       return Error(not_found(name));
@@ -144,18 +144,18 @@ std::optional<Result<CatalogEntry>> Directory::answer(std::string_view name,
   if (std::optional<FoundName> record = listing_->find(name)) {
     if (now >= fresh_until(*record, listed_at_)) return std::nullopt;
     CatalogEntry entry = make_entry(*record, listed_at_);
-    entry.place = record->place;
+    entry.index = record->index;
     return entry;
   }
   if (now >= missing_until(name, listed_at_.store)) return std::nullopt;
   return Error(not_found(name));
 }
 
-std::optional<Result<CatalogEntry>> Directory::last_known(std::string_view name) {
+std::optional<Result<CatalogEntry>> Directory::last_answer(std::string_view name) {
   std::lock_guard lock(mutex_);
   if (auto single = singles_.find(name); single != singles_.end()) {
-    const auto& [state, checked_at, doubtful, told] = single->second;
-    if (doubtful) return std::nullopt;
+    const auto& [state, checked_at, stale, notified] = single->second;
+    if (stale) return std::nullopt;
     if (!state.exists) return Error(not_found(name));
     return make_entry(record_of(name, state), {checked_at});
   }
@@ -203,14 +203,14 @@ ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
             revision_,  expired_};
   }
   bool shareable = mounted.empty();
-  Listing::Parts parts{.names = view.table,
-                       .mount = mount_,
-                       .key = key_,
-                       .names_fresh_until = view.fresh_until,
-                       .over = over_of(view, std::move(mounted)),
-                       .fresh_until = view.fresh_until,
-                       .left_out = view.table ? view.table->left_out() : 0};
-  auto listing = std::make_shared<const Listing>(std::move(parts));
+  Listing::Layers layers{.names = view.table,
+                         .mount = mount_,
+                         .key = key_,
+                         .names_fresh_until = view.fresh_until,
+                         .overlays = overlays_of(view, std::move(mounted)),
+                         .fresh_until = view.fresh_until,
+                         .skipped = view.table ? view.table->skipped() : 0};
+  auto listing = std::make_shared<const Listing>(std::move(layers));
   if (!shareable) return listing;
   std::lock_guard lock(mutex_);
   if (view.revision != revision_) return listing;
@@ -221,29 +221,29 @@ ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
   return listing;
 }
 
-std::vector<Listing::Over> Directory::over_of(const View& view,
-                                              std::vector<CatalogEntry> mounted) const {
+std::vector<Listing::Overlay> Directory::overlays_of(const View& view,
+                                                     std::vector<CatalogEntry> mounted) const {
   auto name_of = [](const CatalogEntry& entry) -> std::string_view { return entry.info.name; };
-  std::vector<Listing::Over> over;
+  std::vector<Listing::Overlay> overlays;
   for (const auto& [name, single] : view.singles) {
     if (std::ranges::binary_search(mounted, std::string_view(name), {}, name_of)) continue;
     CatalogEntry entry = make_entry(record_of(name, single.state), {single.checked_at});
-    if (single.doubtful) entry.fresh_until = view.listed_at.store;
-    over.push_back({std::move(entry), single.state.exists});
+    if (single.stale) entry.fresh_until = view.listed_at.store;
+    overlays.push_back({std::move(entry), single.state.exists});
   }
   // Files with a freshness of their own.
-  for (const DirectoryPolicy::Single& own : policy_.singles) {
+  for (const DirectoryPolicy::FileOverride& own : policy_.file_overrides) {
     if (std::ranges::binary_search(mounted, std::string_view(own.name), {}, name_of)) continue;
     if (view.singles.contains(own.name) || !view.table) continue;
     std::optional<NameRecord> record = view.table->find(own.name);
     if (!record || record->is_directory()) continue;
     CatalogEntry entry = make_entry(*record, view.listed_at);
     if (view.expired) entry.fresh_until = view.listed_at.store;
-    over.push_back({std::move(entry)});
+    overlays.push_back({std::move(entry)});
   }
-  for (CatalogEntry& entry : mounted) over.push_back({std::move(entry)});
-  std::ranges::sort(over, {}, [&](const Listing::Over& one) { return name_of(one.entry); });
-  return over;
+  for (CatalogEntry& entry : mounted) overlays.push_back({std::move(entry)});
+  std::ranges::sort(overlays, {}, [&](const Listing::Overlay& one) { return name_of(one.entry); });
+  return overlays;
 }
 
 uint64_t Directory::listed_by() const {
@@ -252,7 +252,7 @@ uint64_t Directory::listed_by() const {
 }
 
 std::pair<ListingFlightPtr, bool> Directory::join_listing(uint64_t seen, Clock::time_point now) {
-  note_ttl_max();
+  update_ttl_max();
   std::lock_guard lock(mutex_);
   if (listed_by_ != seen && !expired_ && !missing_) return {nullptr, false};
   // A flight from before an expire() may return the state before it.
@@ -271,7 +271,7 @@ ListingFlightPtr Directory::begin_listing_locked(Clock::time_point now) {
   listing_flight_ = std::make_shared<ListingFlight>();
   listing_flight_->number = ++flights_;
   listing_flight_->epoch = epoch_;
-  listing_flight_->asked_at = {now};
+  listing_flight_->fetch_times = {now};
   listing_flight_->known = listing_;
   return listing_flight_;
 }
@@ -299,21 +299,23 @@ std::optional<CheckedName> Directory::known_state(std::string_view name) const {
   return to_checked(*record);
 }
 
-void Directory::note_change(DirectoryNews& news, const NamedChange& change, bool told) const {
-  if (forgotten_) return;
-  news.learnt.note(change);
+void Directory::note_change(DirectoryUpdate& update, const NamedChange& change,
+                            bool notified) const {
+  if (detached_) return;
+  update.differences.note(change);
   const bool added = change.kind == NamedChange::Kind::kAdded;
-  if (told || (added && !tells_added())) return;
-  news.changes.push_back({path_, change.name, change.kind == NamedChange::Kind::kGone});
-  if (change.directory && !added) news.gone_directories.push_back(join_path(path_, change.name));
+  if (notified || (added && !notifies_of_added())) return;
+  update.changes.push_back({path_, change.name, change.kind == NamedChange::Kind::kRemoved});
+  if (change.directory && !added)
+    update.removed_directories.push_back(join_path(path_, change.name));
 }
 
-DirectoryNews Directory::finish_listing(const ListingFlight& flight,
-                                        const Result<std::shared_ptr<NameTable>>& table) {
-  bool gone = !table && (table.error().code() == StatusCode::kNotFound ||
-                         table.error().code() == StatusCode::kNotDirectory);
+DirectoryUpdate Directory::finish_listing(const ListingFlight& flight,
+                                          const Result<std::shared_ptr<NameTable>>& table) {
+  bool missing = !table && (table.error().code() == StatusCode::kNotFound ||
+                            table.error().code() == StatusCode::kNotDirectory);
   NameTable* fresh = table ? table->get() : nullptr;
-  note_ttl_max();
+  update_ttl_max();
   for (;;) {
     NameTablePtr before;
     {
@@ -325,58 +327,59 @@ DirectoryNews Directory::finish_listing(const ListingFlight& flight,
     std::lock_guard lock(mutex_);
     if (before != listing_) continue;  // another flight ended meanwhile
     if (listing_flight_ && listing_flight_->number == flight.number) listing_flight_ = nullptr;
-    DirectoryNews news;
-    if ((!table && !gone) || flight.number < listed_by_) return news;
+    DirectoryUpdate update;
+    if ((!table && !missing) || flight.number < listed_by_) return update;
     for (const NamedChange& one : changed) {
-      if (!singles_.contains(one.name)) note_change(news, one);
+      if (!singles_.contains(one.name)) note_change(update, one);
     }
-    settle_singles(flight, fresh, news);
+    merge_singles(flight, fresh, update);
     listing_ = table ? NameTablePtr(*table) : nullptr;
-    missing_ = gone ? std::optional(table.error()) : std::nullopt;
-    listed_at_ = flight.asked_at;
+    missing_ = missing ? std::optional(table.error()) : std::nullopt;
+    listed_at_ = flight.fetch_times;
     listed_by_ = flight.number;
     expired_ = flight.epoch != epoch_;
     checks_spent_ = 0;
     ++revision_;
-    news.names_added = recount();
-    return news;
+    update.names_added = recount();
+    return update;
   }
 }
 
 // Decides for each single between it and the new listing, which may be null. A single that was
 // checked or marked stale after the listing began stays.
-void Directory::settle_singles(const ListingFlight& flight, NameTable* table, DirectoryNews& news) {
+void Directory::merge_singles(const ListingFlight& flight, NameTable* table,
+                              DirectoryUpdate& update) {
   for (auto at = singles_.begin(); at != singles_.end();) {
     auto& [name, single] = *at;
     std::optional<NameRecord> record = table != nullptr ? table->find(name) : std::nullopt;
     bool same = record && single.state.exists &&
                 same_content(NameView::of(*record), NameView::of(record_of(name, single.state)));
-    bool newer = single.checked_at >= flight.asked_at.store;
+    bool newer = single.checked_at >= flight.fetch_times.store;
     if (same && single.state.ref) table->adopt(name, single.state.ref);
     using Kind = NamedChange::Kind;
     if (!same && !newer && single.state.exists) {
-      const Kind kind = record ? Kind::kChanged : Kind::kGone;
-      note_change(news, {name, kind, single.state.ref == nullptr}, single.told);
-    } else if (!single.state.exists && record && (!newer || single.doubtful)) {
-      if (listing_) note_change(news, {name, Kind::kAdded, record->is_directory()});
+      const Kind kind = record ? Kind::kChanged : Kind::kRemoved;
+      note_change(update, {name, kind, single.state.ref == nullptr}, single.notified);
+    } else if (!single.state.exists && record && (!newer || single.stale)) {
+      if (listing_) note_change(update, {name, Kind::kAdded, record->is_directory()});
       // Marked stale while unknown or missing: it exists until it is checked.
       single.state = to_checked(*record);
     }
-    bool stays = newer && (single.doubtful || !same) && table != nullptr;
+    bool stays = newer && (single.stale || !same) && table != nullptr;
     at = stays ? std::next(at) : singles_.erase(at);
   }
 }
 
-DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::string& name,
-                                      Result<CheckedName>& checked) {
-  note_ttl_max();
+DirectoryUpdate Directory::finish_check(const CheckFlightPtr& flight, const std::string& name,
+                                        Result<CheckedName>& checked) {
+  update_ttl_max();
   std::lock_guard lock(mutex_);
-  DirectoryNews news;
+  DirectoryUpdate update;
   auto found = check_flights_.find(name);
   // Otherwise a later check replaced it, or the name was marked stale meanwhile.
   bool current = found != check_flights_.end() && found->second == flight;
   if (current) check_flights_.erase(found);
-  if (!checked) return news;
+  if (!checked) return update;
   std::optional<CheckedName> before = known_state(name);
   bool existed = before && before->exists;
   bool same =
@@ -384,21 +387,21 @@ DirectoryNews Directory::finish_check(const CheckFlightPtr& flight, const std::s
       same_content(NameView::of(record_of(name, *before)), NameView::of(record_of(name, *checked)));
   if (same) checked->ref = before->ref;
   if (!current || !listing_ || flight->epoch != epoch_ || listed_at_.store > flight->started_at) {
-    return news;
+    return update;
   }
   auto single = singles_.find(name);
-  bool told = single != singles_.end() && single->second.told;
+  bool notified = single != singles_.end() && single->second.notified;
   using Kind = NamedChange::Kind;
   if (existed && !same) {
-    const Kind kind = checked->exists ? Kind::kChanged : Kind::kGone;
-    note_change(news, {name, kind, before->ref == nullptr}, told);
+    const Kind kind = checked->exists ? Kind::kChanged : Kind::kRemoved;
+    note_change(update, {name, kind, before->ref == nullptr}, notified);
   } else if (!existed && checked->exists) {
-    note_change(news, {name, Kind::kAdded, checked->ref == nullptr});
+    note_change(update, {name, Kind::kAdded, checked->ref == nullptr});
   }
-  singles_[name] = Single{*checked, flight->started_at, false, false};
+  singles_[name] = SingleName{*checked, flight->started_at, false, false};
   ++revision_;
-  news.names_added = recount();
-  return news;
+  update.names_added = recount();
+  return update;
 }
 
 void Directory::expire() {
@@ -406,34 +409,34 @@ void Directory::expire() {
   ++epoch_;
   ++revision_;
   expired_ = true;
-  for (auto& [name, single] : singles_) single.doubtful = true;
+  for (auto& [name, single] : singles_) single.stale = true;
 }
 
-bool Directory::doubt(const std::string& name, bool changed, Clock::time_point now) {
+bool Directory::mark_stale(const std::string& name, bool changed, Clock::time_point now) {
   std::lock_guard lock(mutex_);
   std::optional<CheckedName> known = known_state(name);
   // The first listing may return the state before the change.
   if (!known && !listing_ && !listing_flight_) return false;
-  Single& single = singles_[name];
-  bool tell = changed && known && known->exists && !single.told && !forgotten_;
+  SingleName& single = singles_[name];
+  bool notify = changed && known && known->exists && !single.notified && !detached_;
   if (known) single.state = *known;
   single.checked_at = now;
-  single.doubtful = true;
-  single.told |= tell;
+  single.stale = true;
+  single.notified |= notify;
   // A check in flight may return the state before the change.
   check_flights_.erase(name);
   ++revision_;
-  return tell;
+  return notify;
 }
 
-uint64_t Directory::forget() {
+uint64_t Directory::detach() {
   std::lock_guard lock(mutex_);
-  forgotten_ = true;
+  detached_ = true;
   return std::exchange(counted_, 0);
 }
 
 DirectoryPtr Directory::successor(MountPtr mount) {
-  auto next = std::make_shared<Directory>(path_, std::move(mount), key_, tells_new_);
+  auto next = std::make_shared<Directory>(path_, std::move(mount), key_, notify_on_create_);
   std::lock_guard lock(mutex_);
   // No other thread has it yet, so its own lock is not needed.
   next->used_at_ = used_at();
@@ -448,7 +451,7 @@ DirectoryPtr Directory::successor(MountPtr mount) {
   next->counted_ = std::exchange(counted_, 0);
   next->present_max_ = present_max_.load();
   next->missing_max_ = missing_max_.load();
-  forgotten_ = true;
+  detached_ = true;
   return next;
 }
 
@@ -458,8 +461,8 @@ bool Directory::in_flight() const {
 }
 
 int64_t Directory::recount() {
-  if (forgotten_) return 0;
-  uint64_t now = 1 + (listing_ ? listing_->held() : 0) + singles_.size();
+  if (detached_) return 0;
+  uint64_t now = 1 + (listing_ ? listing_->names_in_memory() : 0) + singles_.size();
   int64_t added = static_cast<int64_t>(now) - static_cast<int64_t>(counted_);
   counted_ = now;
   return added;

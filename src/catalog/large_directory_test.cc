@@ -33,7 +33,7 @@ TEST_F(LargeDirectoryTest, AnswersAsOneInMemoryDoes) {
   mount("/m/d/mounted", plain);
   const std::vector<std::string> large = names("/m/d");
   EXPECT_LE(names_in_memory(), 10);
-  EXPECT_EQ((*list("/m/d"))->left_out(), 2u);
+  EXPECT_EQ((*list("/m/d"))->skipped(), 2u);
   const FileRefPtr ref = lookup("/m/d/0042")->ref;
   EXPECT_EQ(entries(**list("/m/d")).at(43).ref->id, ref->id);
   EXPECT_EQ(code_of("/m/d/none"), StatusCode::kNotFound);
@@ -43,7 +43,7 @@ TEST_F(LargeDirectoryTest, AnswersAsOneInMemoryDoes) {
   mount("/m", bucket_);
   mount("/m/d/mounted", plain);
   EXPECT_EQ(names("/m/d"), large);
-  EXPECT_EQ((*list("/m/d"))->left_out(), 2u);
+  EXPECT_EQ((*list("/m/d"))->skipped(), 2u);
   EXPECT_EQ(lookup("/m/d/0042")->ref->id, ref->id);
   settle();
   EXPECT_GE(names_in_memory(), 3000);
@@ -76,7 +76,7 @@ TEST_F(LargeDirectoryTest, ChangesAreToldAndSinglesStandOverIt) {
   EXPECT_EQ(names("/m/d").size(), 300u);
 }
 
-TEST_F(LargeDirectoryTest, AFolderThatIsNotThereFailsTheListingAndSaysWhich) {
+TEST_F(LargeDirectoryTest, MissingScratchDirectoryFailsListing) {
   CatalogOptions nowhere = options(100);
   nowhere.scratch_directory = "/nonexistent/leat";
   make_catalog(std::move(nowhere));

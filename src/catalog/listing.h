@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listing: the names of a directory at one moment, sorted by their bytes. Entries are made on
 // demand from the store's listing or a snapshot, with later answers and mounts laid over it.
-// Immutable and thread-safe; holds references to its parts.
+// Immutable and thread-safe; holds references to its layers.
 #pragma once
 
 #include <memory>
@@ -10,41 +10,41 @@
 #include <vector>
 
 #include "catalog/catalog_entry.h"
-#include "catalog/name_table.h"
+#include "catalog/snapshot/name_table.h"
 
 namespace leat {
 
 class Listing {
  public:
   // An entry that replaces the table's entry of the same name; `shown` false hides it.
-  struct Over {
+  struct Overlay {
     CatalogEntry entry;
     bool shown = true;
   };
-  struct Parts {
+  struct Layers {
     NameTablePtr names = {};  // may be null
     // For the table's entries.
     MountPtr mount = {};
     std::string key = {};  // of the directory
     Clock::time_point names_fresh_until = {};
-    std::vector<Over> over = {};  // sorted by name, each name once
+    std::vector<Overlay> overlays = {};  // sorted by name, each name once
     Clock::time_point fresh_until = {};
-    uint64_t left_out = 0;
+    uint64_t skipped = 0;
   };
 
-  explicit Listing(Parts parts) : parts_(std::move(parts)) {}
+  explicit Listing(Layers layers) : layers_(std::move(layers)) {}
   // Returns a listing of these entries alone, sorted by name.
   static std::shared_ptr<const Listing> of(std::vector<CatalogEntry> entries,
-                                           Clock::time_point fresh_until, uint64_t left_out = 0);
+                                           Clock::time_point fresh_until, uint64_t skipped = 0);
 
-  Clock::time_point fresh_until() const { return parts_.fresh_until; }
+  Clock::time_point fresh_until() const { return layers_.fresh_until; }
   // The mount of the names; null above all mounts.
-  const MountPtr& mount() const { return parts_.mount; }
+  const MountPtr& mount() const { return layers_.mount; }
   // Number of keys in the store that cannot be shown as names or cannot be addressed.
-  uint64_t left_out() const { return parts_.left_out; }
+  uint64_t skipped() const { return layers_.skipped; }
   // One of them, as the store writes it; empty if none is known.
-  std::string_view left_out_example() const {
-    return parts_.names ? parts_.names->left_out_example() : std::string_view();
+  std::string_view skipped_example() const {
+    return layers_.names ? layers_.names->skipped_example() : std::string_view();
   }
   // Upper estimate of the number of names.
   uint64_t size_hint() const;
@@ -62,24 +62,24 @@ class Listing {
 
    private:
     friend class Listing;
-    Cursor(const Listing& listing, std::unique_ptr<NameTable::Cursor> names, size_t over);
-    void look_ahead();
+    Cursor(const Listing& listing, std::unique_ptr<NameTable::Cursor> names, size_t overlay);
+    void peek_name();
 
-    const Listing::Parts* parts_;
+    const Listing::Layers* layers_;
     std::unique_ptr<NameTable::Cursor> names_;  // null without a table
-    size_t over_;                               // index of the next one
-    uint64_t ahead_at_ = 0;                     // position of the table's name that was read ahead
-    bool ahead_ = false;                        // a name was read ahead and not shown yet
-    bool from_over_ = false;
+    size_t next_overlay_;                       // index of the next one
+    uint64_t peeked_at_ = 0;                    // position of the table's name that was read ahead
+    bool peeked_ = false;                       // a name was read ahead and not shown yet
+    bool from_overlay_ = false;
     NameView view_;
   };
-  // 0: the beginning. Accepts any number; one that is not a position gives an arbitrary place.
+  // 0: the beginning. Accepts any number; one that is not a position gives an arbitrary name.
   Cursor from(uint64_t position) const;
   // Begins at the first entry with a greater name.
   Cursor after(std::string_view name) const;
 
  private:
-  const Parts parts_;
+  const Layers layers_;
 };
 using ListingPtr = std::shared_ptr<const Listing>;
 

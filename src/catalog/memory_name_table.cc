@@ -73,9 +73,9 @@ void MemoryNameTable::adopt(std::string_view name, FileRefPtr ref) {
   at->ref = std::move(ref);
 }
 
-void MemoryNameTable::leave_out(uint64_t count, std::string_view example) {
-  left_out_ += count;
-  if (left_out_example_.empty()) left_out_example_ = example;
+void MemoryNameTable::add_skipped(uint64_t count, std::string_view example) {
+  skipped_ += count;
+  if (skipped_example_.empty()) skipped_example_ = example;
 }
 
 NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTablePtr known,
@@ -87,7 +87,7 @@ NameTableBuilder::NameTableBuilder(StoreId store, std::string prefix, NameTableP
 
 void NameTableBuilder::add_page(const ListPage& page) {
   const std::vector<SourceObject>& objects = page.objects;
-  table_->leave_out(page.left_out, page.left_out_example);
+  table_->add_skipped(page.skipped, page.skipped_example);
   size_t directory_bytes = 0;
   for (const SourceObject& object : objects) {
     if (object.kind == FileKind::kDirectory) directory_bytes += object.key.size();
@@ -139,15 +139,15 @@ void NameTableBuilder::add_file(const SourceObject& object) {
 }
 
 bool NameTableBuilder::may_show(const SourceObject& object, std::string_view name) {
-  const char* reason = reason_to_hide(name);
+  const char* reason = reason_to_skip(name);
   if (reason == nullptr && !object.key.starts_with(prefix_)) {
     reason = "the store put a foreign key into this directory";
   }
   if (reason == nullptr) return true;
-  table_->leave_out(1, object.key);
-  if (hidden_.count++ == 0) {
-    hidden_.example = printable(object.key);
-    hidden_.reason = reason;
+  table_->add_skipped(1, object.key);
+  if (skipped_.count++ == 0) {
+    skipped_.example = printable(object.key);
+    skipped_.reason = reason;
   }
   return false;
 }
@@ -159,7 +159,7 @@ std::shared_ptr<NameTable> NameTableBuilder::finish() {
   if (!std::ranges::is_sorted(records, name_less)) std::ranges::sort(records, name_less);
   auto repeated = std::ranges::unique(records, {}, &NameRecord::name);
   if (!repeated.empty())
-    table_->leave_out(repeated.size(), prefix_ + std::string(repeated.begin()->name));
+    table_->add_skipped(repeated.size(), prefix_ + std::string(repeated.begin()->name));
   records.erase(repeated.begin(), repeated.end());
   records.shrink_to_fit();
   return std::move(table_);

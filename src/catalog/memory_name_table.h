@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/name_table.h"
+#include "catalog/snapshot/name_table.h"
 #include "model/policy.h"
 #include "source/source.h"
 
@@ -16,9 +16,9 @@ namespace leat {
 class MemoryNameTable : public NameTable {
  public:
   uint64_t size() const override { return records_.size(); }
-  uint64_t held() const override { return records_.size(); }
-  uint64_t left_out() const override { return left_out_; }
-  std::string_view left_out_example() const override { return left_out_example_; }
+  uint64_t names_in_memory() const override { return records_.size(); }
+  uint64_t skipped() const override { return skipped_; }
+  std::string_view skipped_example() const override { return skipped_example_; }
   std::optional<FoundName> find(std::string_view name) const override;
   std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
   std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
@@ -28,17 +28,17 @@ class MemoryNameTable : public NameTable {
   friend class NameTableBuilder;
   class Cursor;
 
-  void leave_out(uint64_t count, std::string_view example);
+  void add_skipped(uint64_t count, std::string_view example);
 
   std::vector<NameRecord> records_;
-  uint64_t left_out_ = 0;
-  std::string left_out_example_;
+  uint64_t skipped_ = 0;
+  std::string skipped_example_;
   // Names of directories, one string per page of the listing.
   std::vector<std::unique_ptr<std::string>> directory_names_;
 };
 
 // Keys of a listing that cannot be names.
-struct HiddenNames {
+struct UnnameableKeys {
   uint64_t count = 0;
   std::string example;  // the first of them, made printable
   const char* reason = "";
@@ -57,7 +57,7 @@ class NameTableBuilder {
   // Sorts the table. If a key is object and prefix at once, the directory stays: names below it
   // could not be reached otherwise.
   std::shared_ptr<NameTable> finish();
-  const HiddenNames& hidden() const { return hidden_; }
+  const UnnameableKeys& skipped() const { return skipped_; }
 
  private:
   void add_file(const SourceObject& object);
@@ -68,7 +68,7 @@ class NameTableBuilder {
   NameTablePtr known_;
   DirectoryPolicy policy_;
   std::shared_ptr<MemoryNameTable> table_ = std::make_shared<MemoryNameTable>();
-  HiddenNames hidden_;
+  UnnameableKeys skipped_;
 };
 
 }  // namespace leat

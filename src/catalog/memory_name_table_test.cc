@@ -13,8 +13,8 @@ std::string example_for(std::string key) {
   ListPage page;
   page.objects.push_back({.key = std::move(key), .version = {}, .mtime = {}});
   builder.add_page(page);
-  EXPECT_EQ(builder.hidden().count, 1u);
-  return builder.hidden().example;
+  EXPECT_EQ(builder.skipped().count, 1u);
+  return builder.skipped().example;
 }
 
 TEST(HiddenNamesTest, ControlCharactersAreEscaped) {

@@ -58,10 +58,10 @@ MountPtr MountTable::owner(std::string_view path) const {
 }
 
 MountTable::Route MountTable::route(std::string_view path) const {
-  Route route{.mount = nullptr, .stands = path == "/"};
+  Route route{.mount = nullptr, .in_mount_table = path == "/"};
   auto next = mounts_.lower_bound(path);
   if (next != mounts_.end() && is_at_or_below(next->first, path)) {
-    route.stands = true;
+    route.in_mount_table = true;
     if (next->first == path) {
       route.mount = next->second;
       return route;

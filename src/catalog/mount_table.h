@@ -34,8 +34,8 @@ class MountTable {
   // Returns the mount with the longest path at or above `path`, or null.
   MountPtr owner(std::string_view path) const;
   struct Route {
-    MountPtr mount;       // the path's owner
-    bool stands = false;  // the path is a mount point, leads to one, or is the root
+    MountPtr mount;               // the path's owner
+    bool in_mount_table = false;  // the path is a mount point, leads to one, or is the root
   };
   Route route(std::string_view path) const;
   // Returns the sorted names in directory `path` that are mount points or lead to one.

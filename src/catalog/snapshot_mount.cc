@@ -48,13 +48,13 @@ Result<Mount> with_snapshot(const Mount& mount, SnapshotPtr snapshot) {
   other.snapshot = snapshot;
   other.root_in_snapshot.clear();
   if (mount.snapshot == nullptr) {
-    other.released = mount.entry.policy.freshness;
-    if (other.released.mode == Freshness::Mode::kSnapshot) {
-      other.released.mode = Freshness::Mode::kMaxAge;
+    other.store_freshness = mount.entry.policy.freshness;
+    if (other.store_freshness.mode == Freshness::Mode::kSnapshot) {
+      other.store_freshness.mode = Freshness::Mode::kMaxAge;
     }
   }
   if (!snapshot) {
-    other.entry.policy.freshness = other.released;
+    other.entry.policy.freshness = other.store_freshness;
     return other;
   }
   const SnapshotHead& head = snapshot->head();
@@ -83,7 +83,7 @@ Mount with_policy(const Mount& mount, Policy policy) {
   Mount other = mount;
   other.entry.policy = std::move(policy);
   if (!mount.snapshot) return other;
-  other.released = other.entry.policy.freshness;
+  other.store_freshness = other.entry.policy.freshness;
   other.entry.policy.freshness.mode = Freshness::Mode::kSnapshot;
   return other;
 }
@@ -101,7 +101,7 @@ Result<CatalogEntry> find_in_snapshot(const MountPtr& mount, std::string_view pa
   entry.info.mtime = to_mtime(found->mtime_ns.value_or(kNoTime));
   entry.mount = mount;
   entry.fresh_until = Clock::time_point::max();
-  entry.place = found->number;
+  entry.index = found->number;
   entry.ref = make_file_ref(snapshot, mount->source->id(), *found,
                             mount->entry.policy.of(path_below_mount(*mount, path)));
   if (!entry.ref) entry.directory_key = directory_key_in_mount(*mount, path);
@@ -112,24 +112,24 @@ Result<ListingPtr> list_snapshot(const MountPtr& mount, std::string_view path,
                                  std::vector<CatalogEntry> mounted) {
   const std::string inside = path_in_snapshot(*mount, path);
   const bool is_root = path == mount->entry.path;
-  const uint64_t left_out = inside.empty() ? mount->snapshot->head().left_out : 0;
+  const uint64_t skipped = inside.empty() ? mount->snapshot->head().skipped : 0;
   DirectoryPolicy policy = mount->entry.policy.of_directory(path_below_mount(*mount, path));
   NameTablePtr names = SnapshotNameTable::of(mount->snapshot, mount->source->id(), inside,
-                                             std::move(policy), left_out);
+                                             std::move(policy), skipped);
   if (!names && !is_root && mounted.empty()) {
     Result<CatalogEntry> found = find_in_snapshot(mount, path);
     if (!found) return error(found.error());
     return error(StatusCode::kNotDirectory, fmt::format("{} is a file, not a directory", path));
   }
-  Listing::Parts parts{.names = names,
-                       .mount = mount,
-                       .key = directory_key_in_mount(*mount, path),
-                       .names_fresh_until = Clock::time_point::max(),
-                       .over = {},
-                       .fresh_until = Clock::time_point::max(),
-                       .left_out = left_out};
-  for (CatalogEntry& entry : mounted) parts.over.push_back({std::move(entry)});
-  return std::make_shared<const Listing>(std::move(parts));
+  Listing::Layers layers{.names = names,
+                         .mount = mount,
+                         .key = directory_key_in_mount(*mount, path),
+                         .names_fresh_until = Clock::time_point::max(),
+                         .overlays = {},
+                         .fresh_until = Clock::time_point::max(),
+                         .skipped = skipped};
+  for (CatalogEntry& entry : mounted) layers.overlays.push_back({std::move(entry)});
+  return std::make_shared<const Listing>(std::move(layers));
 }
 
 }  // namespace leat

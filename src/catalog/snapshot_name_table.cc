@@ -29,7 +29,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
       const SnapshotEntry& entry = entries_.entry();
       std::string_view name = std::string_view(entry.path).substr(table_.prefix_.size());
       if (size_t slash = name.find('/'); slash != name.npos) {
-        leave(name.substr(0, slash));
+        skip_child(name.substr(0, slash));
         continue;
       }
       view_.name = name;
@@ -58,7 +58,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
     below_ = 0;
   }
   // The position lies inside of child `name`: skip all of it.
-  void leave(std::string_view name) {
+  void skip_child(std::string_view name) {
     const uint64_t here = entries_.number();
     const std::string path = table_.prefix_ + std::string(name);
     entries_.seek(table_.snapshot_->lower_bound(path));
@@ -75,8 +75,7 @@ class SnapshotNameTable::Cursor : public NameTable::Cursor {
 
 std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot, const StoreId& store,
                                                          std::string_view directory,
-                                                         DirectoryPolicy policy,
-                                                         uint64_t left_out) {
+                                                         DirectoryPolicy policy, uint64_t skipped) {
   std::optional<Snapshot::Cursor> below = snapshot->below(directory);
   if (!below) return nullptr;
   std::shared_ptr<SnapshotNameTable> table(new SnapshotNameTable());
@@ -85,14 +84,14 @@ std::shared_ptr<SnapshotNameTable> SnapshotNameTable::of(SnapshotPtr snapshot, c
   table->prefix_ = directory;
   if (!directory.empty()) table->prefix_ += '/';
   table->policy_ = std::move(policy);
-  table->left_out_ = left_out;
+  table->skipped_ = skipped;
   table->store_ = store;
   table->snapshot_ = std::move(snapshot);
   return table;
 }
 
 std::optional<FoundName> SnapshotNameTable::find(std::string_view name) const {
-  if (reason_to_hide(name) != nullptr) return std::nullopt;
+  if (reason_to_skip(name) != nullptr) return std::nullopt;
   std::optional<SnapshotEntry> entry = snapshot_->find(prefix_ + std::string(name));
   if (!entry) return std::nullopt;
   return FoundName{{name, make_file_ref(*snapshot_, store_, *entry, policy_.of_file(name)),

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "catalog/name_table.h"
+#include "catalog/snapshot/name_table.h"
 #include "catalog/snapshot/snapshot.h"
 #include "model/policy.h"
 
@@ -23,11 +23,11 @@ class SnapshotNameTable : public NameTable {
   // directory.
   static std::shared_ptr<SnapshotNameTable> of(SnapshotPtr snapshot, const StoreId& store,
                                                std::string_view directory, DirectoryPolicy policy,
-                                               uint64_t left_out);
+                                               uint64_t skipped);
 
   uint64_t size() const override { return end_ - first_; }
-  uint64_t held() const override { return 0; }
-  uint64_t left_out() const override { return left_out_; }
+  uint64_t names_in_memory() const override { return 0; }
+  uint64_t skipped() const override { return skipped_; }
   std::optional<FoundName> find(std::string_view name) const override;
   std::unique_ptr<NameTable::Cursor> from(uint64_t position) const override;
   std::unique_ptr<NameTable::Cursor> after(std::string_view name) const override;
@@ -41,7 +41,7 @@ class SnapshotNameTable : public NameTable {
   StoreId store_;
   std::string prefix_;  // of the paths: "" or ends in '/'
   DirectoryPolicy policy_;
-  uint64_t left_out_ = 0;
+  uint64_t skipped_ = 0;
   uint64_t first_ = 0, end_ = 0;  // range of the entries below the directory
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "catalog/catalog_metrics.h"
-#include "catalog/scratch_names.h"
+#include "catalog/spilled_names.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -20,11 +20,11 @@ bool is_missing(const Status& status) {
          status.code() == StatusCode::kUnsupported;
 }
 
-void report_hidden(const Directory& directory, const HiddenNames& hidden) {
-  if (hidden.count == 0) return;
-  catalog_metrics::hidden_names.add(hidden.count);
+void report_skipped(const Directory& directory, const UnnameableKeys& skipped) {
+  if (skipped.count == 0) return;
+  catalog_metrics::skipped_keys.add(skipped.count);
   log::warning("{}: {} of {} cannot be shown as names, for example '{}': {}", directory.path(),
-               hidden.count, directory.mount()->source->name(), hidden.example, hidden.reason);
+               skipped.count, directory.mount()->source->name(), skipped.example, skipped.reason);
 }
 
 Status missing_directory(const Directory& directory) {
@@ -33,64 +33,66 @@ Status missing_directory(const Directory& directory) {
                       directory.mount()->source->name(), directory.key())};
 }
 
-// ListedNames: the names of a listing in progress: in memory, and above a limit in a file. If the
+// ListingNames: the names of a listing in progress: in memory, and above a limit in a file. If the
 // file fails, the listing fails; it does not continue in memory.
-class ListedNames {
+class ListingNames {
  public:
-  ListedNames(DirectoryPtr directory, NameTablePtr known, LargeListings large)
-      : directory_(std::move(directory)), large_(std::move(large)), builder_(begin(known)) {}
+  ListingNames(DirectoryPtr directory, NameTablePtr known, SpillOptions spill)
+      : directory_(std::move(directory)), spill_(std::move(spill)), builder_(make_builder(known)) {}
 
   Task<Result<>> add(ListPage page) {
     builder_.add_page(page);
-    const bool too_many = !scratch_ && !large_.folder.empty() && builder_.size() > large_.names_max;
-    if (!scratch_ && !too_many) co_return Result<>();
+    const bool too_many = !spilled_ && !spill_.folder.empty() && builder_.size() > spill_.names_max;
+    if (!spilled_ && !too_many) co_return Result<>();
     if (too_many) {
-      scratch_ = std::make_shared<ScratchNames>(large_.folder, directory_->mount()->source->id(),
+      spilled_ = std::make_shared<SpilledNames>(spill_.folder, directory_->mount()->source->id(),
                                                 directory_->key(), directory_->policy());
     }
-    if (scratch_ && builder_.size() >= kMovedAtOnce) co_return co_await move_to_scratch();
+    if (spilled_ && builder_.size() >= kSpillBatch) co_return co_await spill_names();
     co_return Result<>();
   }
 
   Task<Result<std::shared_ptr<NameTable>>> finish() {
-    if (!scratch_) {
-      report_hidden(*directory_, builder_.hidden());
+    if (!spilled_) {
+      report_skipped(*directory_, builder_.skipped());
       co_return builder_.finish();
     }
-    Result<> moved = co_await move_to_scratch();
+    Result<> moved = co_await spill_names();
     if (!moved) co_return Error(moved.error());
-    report_hidden(*directory_, hidden_);
-    auto finish = [scratch = scratch_, left_out = left_out_] { return scratch->finish(left_out); };
-    co_return co_await large_.executor->blocking(std::move(finish));
+    report_skipped(*directory_, skipped_);
+    auto finish = [spilled = spilled_, skipped = skipped_count_] {
+      return spilled->finish(skipped);
+    };
+    co_return co_await spill_.executor->blocking(std::move(finish));
   }
 
  private:
   // Names moved together, since each move waits for another thread.
-  static constexpr size_t kMovedAtOnce = 10'000;
+  static constexpr size_t kSpillBatch = 10'000;
 
-  NameTableBuilder begin(NameTablePtr known) const {
+  NameTableBuilder make_builder(NameTablePtr known) const {
     // A table in a file has no FileRefs to keep.
-    if (known && known->held() == 0) known = nullptr;
+    if (known && known->names_in_memory() == 0) known = nullptr;
     return {directory_->mount()->source->id(), directory_->key(), std::move(known),
             directory_->policy()};
   }
-  Task<Result<>> move_to_scratch() {
-    const uint64_t before = hidden_.count;
-    if (before == 0) hidden_ = builder_.hidden();
-    hidden_.count = before + builder_.hidden().count;
+  Task<Result<>> spill_names() {
+    const uint64_t before = skipped_.count;
+    if (before == 0) skipped_ = builder_.skipped();
+    skipped_.count = before + builder_.skipped().count;
     std::shared_ptr<NameTable> names = builder_.finish();
-    left_out_ += names->left_out();
-    builder_ = begin(nullptr);
-    auto add = [scratch = scratch_, names] { return scratch->add(*names); };
-    co_return co_await large_.executor->blocking(std::move(add));
+    skipped_count_ += names->skipped();
+    builder_ = make_builder(nullptr);
+    auto add = [spilled = spilled_, names] { return spilled->add(*names); };
+    co_return co_await spill_.executor->blocking(std::move(add));
   }
 
   const DirectoryPtr directory_;
-  const LargeListings large_;
+  const SpillOptions spill_;
   NameTableBuilder builder_;
-  std::shared_ptr<ScratchNames> scratch_;  // blocking calls may outlive the task
-  HiddenNames hidden_;
-  uint64_t left_out_ = 0;
+  std::shared_ptr<SpilledNames> spilled_;  // blocking calls may outlive the task
+  UnnameableKeys skipped_;
+  uint64_t skipped_count_ = 0;
 };
 
 // A store without real directories listed nothing: finds out whether there is an empty directory (a
@@ -144,12 +146,12 @@ Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std
 }  // namespace
 
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
-                                                        NameTablePtr known, LargeListings large,
+                                                        NameTablePtr known, SpillOptions spill,
                                                         Clock::duration* age) {
   SourcePtr source = directory->mount()->source;
   const Clock::duration age_max = std::exchange(*age, Clock::duration{0});
   catalog_metrics::listings.add();
-  ListedNames names(directory, std::move(known), std::move(large));
+  ListingNames names(directory, std::move(known), std::move(spill));
   bool any = false;
   std::string token;
   do {
@@ -160,12 +162,13 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
       co_return Error(missing_directory(*directory));
     }
     if (!page) co_return Error(page.error());
-    any |= !page->objects.empty() || page->left_out > 0;
+    any |= !page->objects.empty() || page->skipped > 0;
     if (!page->next_token.empty() && page->next_token == token) {
-      co_return error(StatusCode::kInternal,
-                      fmt::format("{} answered the listing of '{}' with the same page token twice; "
-                                  "the listing would never end",
-                                  source->name(), directory->key()));
+      co_return error(
+          StatusCode::kInternal,
+          fmt::format("{} returned, for the listing of '{}', the same page token twice; "
+                      "the listing would never end",
+                      source->name(), directory->key()));
     }
     token = page->next_token;
     *age = std::max(*age, page->age);

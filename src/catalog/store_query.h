@@ -15,7 +15,7 @@
 namespace leat {
 
 // Destination of the names of a large directory.
-struct LargeListings {
+struct SpillOptions {
   Executor* executor;
   uint64_t names_max;  // limit of the names in memory
   std::string folder;  // empty: all names stay in memory
@@ -25,7 +25,7 @@ struct LargeListings {
 // kNotDirectory if it is a file. Names that cannot be shown are skipped, counted and logged once.
 // `age`: in: maximum age of an answer from memory; out: its actual age.
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
-                                                        NameTablePtr known, LargeListings large,
+                                                        NameTablePtr known, SpillOptions spill,
                                                         Clock::duration* age);
 
 // Checks first for a directory, as a listing would show it, unless the name was a file. A name that

@@ -28,14 +28,14 @@ Result<> Tree::add_mount(MountPtr mount) {
   std::unique_lock lock(mutex_);
   std::string path = mount->entry.path;
   LEAT_CHECK_OK(mounts_.add(std::move(mount)));
-  forget_locked(path);
+  evict_locked(path);
   return {};
 }
 
 MountPtr Tree::remove_mount(std::string_view path) {
   std::unique_lock lock(mutex_);
   MountPtr mount = mounts_.remove(path);
-  if (mount) forget_locked(path);
+  if (mount) evict_locked(path);
   return mount;
 }
 
@@ -62,54 +62,56 @@ MountTable::Route Tree::route(std::string_view path) const {
   return mounts_.route(path);
 }
 
-Result<Tree::Switch> Tree::exchange(std::string_view path, Known known,
-                                    const std::function<Result<Mount>(const Mount&)>& change) {
+Result<Tree::MountSwap> Tree::swap_mount(std::string_view path, CachedDirectories cached,
+                                         const std::function<Result<Mount>(const Mount&)>& change) {
   std::unique_lock lock(mutex_);
-  Switch done;
-  done.before = mounts_.at(path);
-  if (!done.before) return nothing_mounted(path);
-  LEAT_TRY(Mount changed, change(*done.before));
-  done.after = MountLine::go_on(*done.before, std::move(changed));
-  mounts_.replace(done.after);
-  const Policy& policy = done.after->entry.policy;
+  MountSwap swap;
+  swap.before = mounts_.at(path);
+  if (!swap.before) return nothing_mounted(path);
+  LEAT_TRY(Mount changed, change(*swap.before));
+  swap.after = MountHistory::append(*swap.before, std::move(changed));
+  mounts_.replace(swap.after);
+  const Policy& policy = swap.after->entry.policy;
   for (auto at = directories_.begin(); at != directories_.end();) {
     DirectoryPtr& directory = at->second;
-    if (directory->mount() != done.before) {
+    if (directory->mount() != swap.before) {
       ++at;
       continue;
     }
-    const std::string_view below = path_below_mount(*done.before, directory->path());
-    if (known == Known::kGoesOn && directory->policy().same_files(policy.of_directory(below))) {
-      directory = directory->successor(done.after);
+    const std::string_view below = path_below_mount(*swap.before, directory->path());
+    if (cached == CachedDirectories::kKeep &&
+        directory->policy().same_files(policy.of_directory(below))) {
+      directory = directory->successor(swap.after);
       ++at;
       continue;
     }
-    drop(*directory);
-    done.forgotten.push_back(directory);
+    detach(*directory);
+    swap.evicted.push_back(directory);
     at = directories_.erase(at);
   }
-  return done;
+  return swap;
 }
 
-Result<Tree::Switch> Tree::move_mount(std::string_view from, const std::string& to, Policy policy) {
+Result<Tree::MountSwap> Tree::move_mount(std::string_view from, const std::string& to,
+                                         Policy policy) {
   std::unique_lock lock(mutex_);
-  Switch done;
-  done.before = mounts_.at(from);
-  if (!done.before) return nothing_mounted(from);
-  Mount moved = with_policy(*done.before, std::move(policy));
+  MountSwap swap;
+  swap.before = mounts_.at(from);
+  if (!swap.before) return nothing_mounted(from);
+  Mount moved = with_policy(*swap.before, std::move(policy));
   moved.entry.path = to;
-  done.after = MountLine::begin(std::move(moved));
-  LEAT_CHECK_OK(mounts_.add(done.after));
+  swap.after = MountHistory::begin(std::move(moved));
+  LEAT_CHECK_OK(mounts_.add(swap.after));
   mounts_.remove(from);
-  forget_locked(from);
-  forget_locked(to);
-  return done;
+  evict_locked(from);
+  evict_locked(to);
+  return swap;
 }
 
 std::optional<Result<CatalogEntry>> Tree::mount_answer(std::string_view path) const {
   std::shared_lock lock(mutex_);
   const MountTable::Route route = mounts_.route(path);
-  if (route.stands) return mount_entry(path);
+  if (route.in_mount_table) return mount_entry(path);
   if (route.mount) return std::nullopt;
   return error(StatusCode::kNotFound, fmt::format("nothing is mounted at or above {}", path));
 }
@@ -143,7 +145,7 @@ DirectoryPtr Tree::find_directory(std::string_view path) {
   return found->second;
 }
 
-ListingPtr Tree::known_listing(std::string_view path) {
+ListingPtr Tree::fresh_listing(std::string_view path) {
   std::vector<CatalogEntry> mounted = mount_entries(path);
   if (const MountTable::Route to = route(path); to.mount && to.mount->snapshot) {
     Result<ListingPtr> listing = list_snapshot(to.mount, path, std::move(mounted));
@@ -157,7 +159,7 @@ ListingPtr Tree::known_listing(std::string_view path) {
 
 ListingPtr Tree::last_listing(std::string_view path) {
   if (const MountTable::Route to = route(path); to.mount && to.mount->snapshot) {
-    return known_listing(path);
+    return fresh_listing(path);
   }
   DirectoryPtr directory;
   {
@@ -176,7 +178,7 @@ DirectoryPtr Tree::open_directory(std::string_view path) {
   auto [at, added] = directories_.try_emplace(std::string(path));
   if (added) {
     at->second = std::make_shared<Directory>(
-        std::string(path), mount, directory_key_in_mount(*mount, path), options_.tells_new);
+        std::string(path), mount, directory_key_in_mount(*mount, path), options_.notify_on_create);
     names_.fetch_add(1, std::memory_order_relaxed);
   }
   at->second->touch(ticks_.fetch_add(1, std::memory_order_relaxed));
@@ -187,14 +189,14 @@ uint64_t Tree::names() const {
   return static_cast<uint64_t>(std::max<int64_t>(0, names_.load(std::memory_order_relaxed)));
 }
 
-void Tree::drop(Directory& directory) {
-  names_.fetch_sub(static_cast<int64_t>(directory.forget()), std::memory_order_relaxed);
+void Tree::detach(Directory& directory) {
+  names_.fetch_sub(static_cast<int64_t>(directory.detach()), std::memory_order_relaxed);
 }
 
-void Tree::forget_locked(std::string_view path) {
+void Tree::evict_locked(std::string_view path) {
   std::erase_if(directories_, [&](const auto& known) {
     if (!is_at_or_below(known.first, path)) return false;
-    drop(*known.second);
+    detach(*known.second);
     return true;
   });
 }
@@ -207,12 +209,12 @@ std::vector<std::string> Tree::paths_of(const StoreId& store, std::string_view k
     if (mount->snapshot || mount->source->id() != store || !key.starts_with(prefix)) continue;
     std::string path = join_path(mount->entry.path, key.substr(prefix.size()));
     const MountTable::Route route = mounts_.route(path);
-    if (!route.stands && route.mount == mount) paths.push_back(std::move(path));
+    if (!route.in_mount_table && route.mount == mount) paths.push_back(std::move(path));
   }
   return paths;
 }
 
-std::vector<std::string> Tree::known_directories(std::string_view path) const {
+std::vector<std::string> Tree::cached_directories(std::string_view path) const {
   std::vector<std::string> paths;
   {
     std::shared_lock lock(mutex_);
@@ -252,31 +254,31 @@ void Tree::expire(std::string_view path) {
   if (auto found = directories_.find(path); found != directories_.end()) found->second->expire();
 }
 
-void Tree::forget(std::vector<std::string> gone) {
-  if (gone.empty()) return;
+void Tree::evict(std::vector<std::string> removed) {
+  if (removed.empty()) return;
   // One pass over the map, however many directories were removed.
-  std::ranges::sort(gone);
+  std::ranges::sort(removed);
   std::unique_lock lock(mutex_);
   std::erase_if(directories_, [&](const auto& known) {
     for (std::string_view path = known.first; path != "/"; path = parent_path(path)) {
-      if (!std::ranges::binary_search(gone, path)) continue;
+      if (!std::ranges::binary_search(removed, path)) continue;
       // A mount below a removed directory stays.
       if (mounts_.owner(known.first) != mounts_.owner(path)) return false;
-      drop(*known.second);
+      detach(*known.second);
       return true;
     }
     return false;
   });
 }
 
-void Tree::take(const DirectoryNews& news) {
-  names_.fetch_add(news.names_added, std::memory_order_relaxed);
-  if (names() > options_.names_max) drop_oldest();
-  tell(news.changes);
+void Tree::apply(const DirectoryUpdate& update) {
+  names_.fetch_add(update.names_added, std::memory_order_relaxed);
+  if (names() > options_.names_max) evict_least_recently_used();
+  notify(update.changes);
 }
 
 // Evicts down to nine tenths of the limit, so that not every listing has to do this.
-void Tree::drop_oldest() {
+void Tree::evict_least_recently_used() {
   std::unique_lock lock(mutex_);
   std::vector<DirectoryPtr> by_age;
   for (const auto& [path, directory] : directories_) {
@@ -286,12 +288,12 @@ void Tree::drop_oldest() {
   if (!by_age.empty()) by_age.pop_back();  // the last one used, even if too large by itself
   for (const DirectoryPtr& directory : by_age) {
     if (names() <= options_.names_max / 10 * 9) break;
-    drop(*directory);
+    detach(*directory);
     directories_.erase(directory->path());
   }
 }
 
-void Tree::tell(const std::vector<CatalogChange>& changes) {
+void Tree::notify(const std::vector<CatalogChange>& changes) {
   if (changes.empty()) return;
   std::shared_ptr<const std::function<void(const CatalogChange&)>> listener;
   {

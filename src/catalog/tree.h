@@ -40,22 +40,22 @@ class Tree {
   MountTable::Route route(std::string_view path) const;
 
   // Replaces the mount at `path` by the result of `change`.
-  struct Switch {
+  struct MountSwap {
     MountPtr before, after;
-    std::vector<DirectoryPtr> forgotten;  // of the previous mount
+    std::vector<DirectoryPtr> evicted;  // of the previous mount
   };
-  enum class Known : uint8_t {
-    kForgotten,
-    kGoesOn
+  enum class CachedDirectories : uint8_t {
+    kEvict,
+    kKeep
   };  // cached directories, if the files stay the same
-  Result<Switch> exchange(std::string_view path, Known known,
-                          const std::function<Result<Mount>(const Mount&)>& change);
+  Result<MountSwap> swap_mount(std::string_view path, CachedDirectories cached,
+                               const std::function<Result<Mount>(const Mount&)>& change);
   // Returns the mount before and after; kExists if `to` is taken.
-  Result<Switch> move_mount(std::string_view from, const std::string& to, Policy policy);
+  Result<MountSwap> move_mount(std::string_view from, const std::string& to, Policy policy);
 
   // Answers for a path that exists only by the mount table: a mount point, or a directory that
-  // leads to one. Returns nothing if the store must be asked, and kNotFound if the path is in no
-  // mount.
+  // leads to one. Returns nothing if a request to the store is needed, and kNotFound if the path is
+  // in no mount.
   std::optional<Result<CatalogEntry>> mount_answer(std::string_view path) const;
   // Returns such entries in directory `path`, sorted by name.
   std::vector<CatalogEntry> mount_entries(std::string_view path) const;
@@ -66,14 +66,14 @@ class Tree {
   DirectoryPtr open_directory(std::string_view path);
 
   // Returns the fresh names of the directory at `path`; else null.
-  ListingPtr known_listing(std::string_view path);
+  ListingPtr fresh_listing(std::string_view path);
   // Same whatever the age, and not counted as a use.
   ListingPtr last_listing(std::string_view path);
 
   // Returns the paths of an object in all mounts without a snapshot.
   std::vector<std::string> paths_of(const StoreId& store, std::string_view key) const;
   // Returns the directories at and below `path` with a cached listing.
-  std::vector<std::string> known_directories(std::string_view path) const;
+  std::vector<std::string> cached_directories(std::string_view path) const;
   // Same, the most recently used first.
   std::vector<std::string> directories_by_use(std::string_view path) const;
 
@@ -83,11 +83,11 @@ class Tree {
   void expire(std::string_view path);
 
   // Removes these directories and those below them.
-  void forget(std::vector<std::string> gone);
+  void evict(std::vector<std::string> removed);
   // Applies the result of a request to a directory: enforces the limit of names and notifies the
   // listener. Call without locks held.
-  void take(const DirectoryNews& news);
-  void tell(const std::vector<CatalogChange>& changes);
+  void apply(const DirectoryUpdate& update);
+  void notify(const std::vector<CatalogChange>& changes);
   void set_listener(std::function<void(const CatalogChange&)> listener);
   uint64_t names() const;
 
@@ -99,9 +99,9 @@ class Tree {
   using Directories = std::unordered_map<std::string, DirectoryPtr, PathHash, std::equal_to<>>;
 
   CatalogEntry mount_entry(std::string_view path) const;
-  void drop(Directory& directory);
-  void forget_locked(std::string_view path);
-  void drop_oldest();
+  void detach(Directory& directory);
+  void evict_locked(std::string_view path);
+  void evict_least_recently_used();
 
   const CatalogOptions options_;
   std::stop_source stop_;

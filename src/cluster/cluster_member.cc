@@ -11,13 +11,13 @@
 namespace leat {
 namespace {
 
-Status trouble_with(const std::string& namesake) {
+Status duplicate_error(const std::string& duplicate) {
   return {
       StatusCode::kBusy,
-      fmt::format("the worker at {} has the identity of this one and is asked in its place: the "
+      fmt::format("the worker at {} has the identity of this one and receives its requests: the "
                   "cache directory of one is a copy of the other's; give one of them an empty "
                   "directory (--cache-dir)",
-                  namesake)};
+                  duplicate)};
 }
 
 class ClusterMemberImpl : public ClusterMember {
@@ -26,17 +26,18 @@ class ClusterMemberImpl : public ClusterMember {
       : self_(std::move(options.self)), on_view_(std::move(options.on_view)) {
     session_ = RegistrySession::start(registry, {.ttl = options.ttl}, executor);
     publish(self_);
-    map_ = RegistryMap::start(registry,
-                              {.cluster = std::move(options.cluster),
-                               .changed = [this](const ClusterViewPtr& view) { follow(view); },
-                               .listed_anew = [this](const ClusterViewPtr& view) { look(*view); }},
-                              executor);
+    views_ = RegistryViewSource::start(
+        registry,
+        {.cluster = std::move(options.cluster),
+         .changed = [this](const ClusterViewPtr& view) { on_view(view); },
+         .relisted = [this](const ClusterViewPtr& view) { republish_if_stale(*view); }},
+        executor);
     election_ = Election::start(
         registry, *session_, {.key = std::string(kLeaderKey), .name = self_.id.to_hex()}, executor);
-    keeper_ = RingKeeper::start(registry, *election_, *map_, options.ring, executor);
+    updater_ = RingUpdater::start(registry, *election_, *views_, options.ring, executor);
   }
 
-  RegistryMap& map() override { return *map_; }
+  RegistryViewSource& views() override { return *views_; }
   Election& election() override { return *election_; }
 
   WorkerInfo self() const override {
@@ -55,77 +56,77 @@ class ClusterMemberImpl : public ClusterMember {
 
   std::optional<Status> trouble() const override {
     if (auto lease = session_->trouble()) return lease;
-    if (auto map = map_->trouble()) return map;
+    if (auto map = views_->trouble()) return map;
     std::lock_guard lock(mutex_);
-    if (namesake_.empty()) return std::nullopt;
-    return trouble_with(namesake_);
+    if (duplicate_.empty()) return std::nullopt;
+    return duplicate_error(duplicate_);
   }
 
   // The leader resigns before its lease ends, so that the next one leads at once.
   Task<> stop(Context context) override {
-    co_await keeper_->stop();
+    co_await updater_->stop();
     co_await election_->stop(context);
     co_await session_->stop(context);
-    co_await map_->stop();
+    co_await views_->stop();
   }
 
  private:
-  void follow(const ClusterViewPtr& view) {
-    look_for_namesake(*view);
-    look_for_own(*view);
+  void on_view(const ClusterViewPtr& view) {
+    check_for_duplicate(*view);
+    check_own_record(*view);
     if (on_view_) on_view_(view);
   }
 
   // A record with our id and another address, put after ours, means that another process has our
   // identity. Its record stays, so that the two do not alternate. Ours returns after the other has
   // left.
-  void look_for_namesake(const ClusterView& view) {
+  void check_for_duplicate(const ClusterView& view) {
     const WorkerInfo mine = self();
     const WorkerInfo* there = view.worker(mine.id);
     const bool another = there != nullptr && there->address != mine.address;
     {
       std::lock_guard lock(mutex_);
       if (there != nullptr && !another) published_ = true;
-      std::string namesake = another && published_ ? there->address : "";
-      if (namesake == namesake_) return;
-      namesake_ = std::move(namesake);
+      std::string duplicate = another && published_ ? there->address : "";
+      if (duplicate == duplicate_) return;
+      duplicate_ = std::move(duplicate);
     }
     if (another) {
-      log::error("{}", trouble_with(there->address).to_string());
+      log::error("{}", duplicate_error(there->address).to_string());
     } else {
-      session_->put_again();
+      session_->republish();
     }
   }
 
   // Our record was removed, so our lease has ended. An etcd that was stopped and continues may end
   // leases that were renewed elsewhere meanwhile (etcd-io/etcd#15247). This notifies the session at
   // once; by itself it would notice at its next renewal.
-  void look_for_own(const ClusterView& view) {
+  void check_own_record(const ClusterView& view) {
     const bool there = view.worker(self().id) != nullptr;
     {
       std::lock_guard lock(mutex_);
       if (!std::exchange(shown_, there) || there) return;
     }
-    session_->put_again();
+    session_->republish();
   }
 
   // A restored registry may know our lease but have no record of us, or an older one.
-  void look(const ClusterView& view) {
+  void republish_if_stale(const ClusterView& view) {
     const WorkerInfo published = self();
     const WorkerInfo* there = view.worker(published.id);
-    if (there == nullptr || *there != published) session_->put_again();
+    if (there == nullptr || *there != published) session_->republish();
   }
 
   mutable std::mutex mutex_;  // leaf
   WorkerInfo self_;           // the id never changes
   bool published_ = false;    // the registry has shown our record
   bool shown_ = false;        // the last view has a record with our id
-  std::string namesake_;      // the address of another worker with our id
-  const RegistryMapOptions::Listener on_view_;
+  std::string duplicate_;     // the address of another worker with our id
+  const RegistryViewSourceOptions::Listener on_view_;
   std::unique_ptr<RegistrySession> session_;
-  std::unique_ptr<RegistryMap> map_;
+  std::unique_ptr<RegistryViewSource> views_;
   std::unique_ptr<Election> election_;
-  std::unique_ptr<RingKeeper> keeper_;
+  std::unique_ptr<RingUpdater> updater_;
 };
 
 }  // namespace

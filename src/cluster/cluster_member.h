@@ -7,9 +7,9 @@
 #include <string>
 
 #include "cluster/election.h"
-#include "cluster/registry_map.h"
 #include "cluster/registry_session.h"
-#include "cluster/ring_keeper.h"
+#include "cluster/registry_view_source.h"
+#include "cluster/ring_updater.h"
 #include "model/worker_info.h"
 
 namespace leat {
@@ -18,8 +18,8 @@ struct ClusterMemberOptions {
   std::string cluster{};  // the cluster's name
   WorkerInfo self{};
   std::chrono::seconds ttl{10};  // of the lease
-  RingKeeperOptions ring{};
-  RegistryMapOptions::Listener on_view{};
+  RingUpdaterOptions ring{};
+  RegistryViewSourceOptions::Listener on_view{};
 };
 
 class ClusterMember {
@@ -30,14 +30,14 @@ class ClusterMember {
                                               Executor& executor);
   virtual ~ClusterMember() = default;
 
-  virtual RegistryMap& map() = 0;
+  virtual RegistryViewSource& views() = 0;
   virtual Election& election() = 0;
   virtual WorkerInfo self() const = 0;
   // Replaces the record that others see; the id stays.
   virtual void publish(WorkerInfo self) = 0;
   // Returns the problem between this worker and the registry; nothing while all is well.
   virtual std::optional<Status> trouble() const = 0;
-  // Leaves: removes the record at once. The place in the ring ends after the leader's `patience`,
+  // Leaves: removes the record at once. The place in the ring ends after `absence_timeout`,
   // or at once if the worker has drained.
   virtual Task<> stop(Context context) = 0;
 };

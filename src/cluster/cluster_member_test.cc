@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "cluster/cluster_records.h"
 #include "cluster/embedded_registry.h"
-#include "cluster/registry_door_test.h"
+#include "cluster/faulty_registry_test.h"
 #include "cluster/wait_until_test.h"
 
 namespace leat {
@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::RegistryDoor;
+using testing::FaultyRegistry;
 using testing::wait_until;
 
 WorkerId worker(const std::string& name) {
@@ -24,43 +24,43 @@ WorkerId worker(const std::string& name) {
 }
 
 // Grants leases once the test lets it.
-class SlowToGrant : public RegistryDoor {
+class SlowToGrant : public FaultyRegistry {
  public:
-  using RegistryDoor::RegistryDoor;
+  using FaultyRegistry::FaultyRegistry;
   Task<Result<RegistryLease>> grant(Context context, seconds ttl) override {
     Result<bool> opened = co_await gate->wait(context, "a gate");
     if (!opened) co_return Error(opened.error());
-    co_return co_await RegistryDoor::grant(std::move(context), ttl);
+    co_return co_await FaultyRegistry::grant(std::move(context), ttl);
   }
-  const std::shared_ptr<SharedResult<bool>> gate = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> gate = SharedPromise<bool>::make();
 };
 
 class ClusterMemberTest : public ::testing::Test {
  protected:
   ClusterMemberTest()
       : registry_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()) {}
-  ~ClusterMemberTest() override { executor_.wait(registry_->stop()); }
+  ~ClusterMemberTest() override { executor_.block_on(registry_->stop()); }
 
   struct Member {
-    Member(Registry& registry, const std::string& name, Clock::duration patience, Executor& on,
-           const std::string& port = "7480", std::chrono::seconds ttl = seconds(2))
-        : executor(on), door(registry) {
+    Member(Registry& registry, const std::string& name, Clock::duration absence_timeout,
+           Executor& on, const std::string& port = "7480", std::chrono::seconds ttl = seconds(2))
+        : executor(on), faulty(registry) {
       ClusterMemberOptions options{.cluster = "test", .ttl = ttl};
       options.self = {.id = worker(name), .address = name + ":" + port, .capacity_bytes = kTiB};
-      options.ring = {.patience = patience, .settle = milliseconds(10)};
-      member = ClusterMember::start(door, std::move(options), executor);
+      options.ring = {.absence_timeout = absence_timeout, .debounce = milliseconds(10)};
+      member = ClusterMember::start(faulty, std::move(options), executor);
     }
-    ~Member() { executor.wait(member->stop(Context::background().with_timeout(seconds(5)))); }
-    ClusterViewPtr view() const { return member->map().view(); }
+    ~Member() { executor.block_on(member->stop(Context::background().with_timeout(seconds(5)))); }
+    ClusterViewPtr view() const { return member->views().view(); }
 
     Executor& executor;
-    RegistryDoor door;
+    FaultyRegistry faulty;
     std::unique_ptr<ClusterMember> member;
   };
 
   std::unique_ptr<Member> member(const std::string& name,
-                                 Clock::duration patience = std::chrono::minutes(10)) {
-    return std::make_unique<Member>(*registry_, name, patience, executor_);
+                                 Clock::duration absence_timeout = std::chrono::minutes(10)) {
+    return std::make_unique<Member>(*registry_, name, absence_timeout, executor_);
   }
   static bool has_ring(const ClusterView& view, const std::vector<std::string>& names) {
     std::vector<WorkerId> ids, seen;
@@ -100,7 +100,7 @@ TEST_F(ClusterMemberTest, AllSeeTheSameRing) {
   for (const auto& one : members) EXPECT_EQ(one->view()->ring.epoch(), epoch);
 }
 
-TEST_F(ClusterMemberTest, ALeaverKeepsItsPlaceForAWhileAndIsNotThere) {
+TEST_F(ClusterMemberTest, LeftWorkerKeepsRingPlaceUntilTimeout) {
   auto a = member("a");
   auto b = member("b");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
@@ -114,23 +114,24 @@ TEST_F(ClusterMemberTest, ALeaverKeepsItsPlaceForAWhileAndIsNotThere) {
 }
 
 // The lease lasts a minute, and a third of that passes between renewals.
-TEST_F(ClusterMemberTest, WhoseRecordIsTakenAwayPutsItAgainAtOnce) {
+TEST_F(ClusterMemberTest, RemovedRecordIsPutAgainAtOnce) {
   Member a(*registry_, "a", std::chrono::minutes(10), executor_, "7480", seconds(60));
   ASSERT_TRUE(wait_until([&] { return has_ring(a, {"a"}); }));
   auto entries =
-      executor_.wait(registry_->list(Context::background(), worker_key(worker("a"))))->entries;
+      executor_.block_on(registry_->list(Context::background(), worker_key(worker("a"))))->entries;
   ASSERT_EQ(entries.size(), 1u);
   const RegistryLease lease = entries.front().lease;
-  ASSERT_TRUE(executor_.wait(registry_->revoke(Context::background(), lease)));
+  ASSERT_TRUE(executor_.block_on(registry_->revoke(Context::background(), lease)));
   const auto begun = Clock::now();
   ASSERT_TRUE(wait_until([&] {
-    const auto now = executor_.wait(registry_->list(Context::background(), entries.front().key));
+    const auto now =
+        executor_.block_on(registry_->list(Context::background(), entries.front().key));
     return now->entries.size() == 1 && now->entries.front().lease != lease;
   }));
   EXPECT_LT(Clock::now() - begun, seconds(15));
 }
 
-TEST_F(ClusterMemberTest, WhoStaysAwayLosesItsPlace) {
+TEST_F(ClusterMemberTest, AbsentWorkerLosesItsPlace) {
   auto a = member("a", milliseconds(100));
   auto b = member("b", milliseconds(100));
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
@@ -140,7 +141,7 @@ TEST_F(ClusterMemberTest, WhoStaysAwayLosesItsPlace) {
   EXPECT_EQ(a->view()->previous->members().size(), 2u);
 }
 
-TEST_F(ClusterMemberTest, WhoDrainsIsThereAndHoldsNothingNew) {
+TEST_F(ClusterMemberTest, DrainingWorkerIsPresentButNoMember) {
   auto a = member("a");
   auto b = member("b");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}); }));
@@ -170,19 +171,20 @@ TEST_F(ClusterMemberTest, WithoutARegistryAllStaysAsItWas) {
   auto a = member("a");
   auto b = member("b");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && has_ring(*b, {"a", "b"}); }));
-  a->door.close();
-  b->door.close();
+  a->faulty.disconnect();
+  b->faulty.disconnect();
   ASSERT_TRUE(wait_until([&] { return a->member->trouble().has_value(); }));
   EXPECT_TRUE(has_ring(*a, {"a", "b"}));
   EXPECT_NE(a->view()->worker(worker("b")), nullptr);
   // Until long after the leases have ended there.
   ASSERT_TRUE(wait_until([&] {
-    auto left = executor_.wait(registry_->list(Context::background(), std::string(kWorkerKeys)));
+    auto left =
+        executor_.block_on(registry_->list(Context::background(), std::string(kWorkerKeys)));
     return left && left->entries.empty();
   }));
   EXPECT_NE(a->view()->worker(worker("b")), nullptr);
-  a->door.open();
-  b->door.open();
+  a->faulty.connect();
+  b->faulty.connect();
   ASSERT_TRUE(wait_until([&] {
     return !a->member->trouble() && !b->member->trouble() && a->view()->workers.size() == 2 &&
            b->view()->workers.size() == 2;
@@ -190,21 +192,21 @@ TEST_F(ClusterMemberTest, WithoutARegistryAllStaysAsItWas) {
   EXPECT_TRUE(has_ring(*a, {"a", "b"}));
 }
 
-TEST_F(ClusterMemberTest, ARecordThatIsGoneFromTheRegistryIsPutAgain) {
+TEST_F(ClusterMemberTest, RemovedRecordIsRepublished) {
   auto a = member("a");
   auto b = member("b");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a", "b"}) && has_ring(*b, {"a", "b"}); }));
   // As if restored to a state from before `a` joined; its lease is known all the same.
-  a->door.close();
-  auto removed = executor_.wait(
+  a->faulty.disconnect();
+  auto removed = executor_.block_on(
       registry_->commit(Context::background(), {.removals = {worker_key(worker("a"))}}));
   ASSERT_TRUE(removed);
   ASSERT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) == nullptr; }));
-  a->door.open();
+  a->faulty.connect();
   EXPECT_TRUE(wait_until([&] { return b->view()->worker(worker("a")) != nullptr; }));
 }
 
-TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasLeft) {
+TEST_F(ClusterMemberTest, DuplicateIdIsReportedUntilOtherLeaves) {
   auto a = member("a");
   auto b = member("b");
   const auto seen = [&] {
@@ -240,40 +242,40 @@ TEST_F(ClusterMemberTest, OneOfTwoWithOneIdentitySaysSoAndIsBackWhenTheOtherHasL
 // Its record of an earlier run, say, at another address.
 TEST_F(ClusterMemberTest, RecordBeforeItsOwnIsNoNamesake) {
   const WorkerInfo before{.id = worker("a"), .address = "elsewhere:7480", .capacity_bytes = kTiB};
-  ASSERT_TRUE(executor_.wait(registry_->commit(
+  ASSERT_TRUE(executor_.block_on(registry_->commit(
       Context::background(), {.puts = {{worker_key(before.id), encode_worker(before)}}})));
-  SlowToGrant door(*registry_);
-  const auto seen = SharedResult<bool>::make();
+  SlowToGrant faulty(*registry_);
+  const auto seen = SharedPromise<bool>::make();
   ClusterMemberOptions options{.cluster = "test", .ttl = std::chrono::minutes(10)};
   options.self = {.id = before.id, .address = "a:7480", .capacity_bytes = kTiB};
   options.on_view = [&, first = true](const ClusterViewPtr& view) mutable {
     if (view->worker(before.id) != nullptr && std::exchange(first, false)) seen->set(true);
   };
-  auto member = ClusterMember::start(door, std::move(options), executor_);
-  EXPECT_TRUE(executor_.wait(seen->wait(Context::background(), "the first view")));
+  auto member = ClusterMember::start(faulty, std::move(options), executor_);
+  EXPECT_TRUE(executor_.block_on(seen->wait(Context::background(), "the first view")));
   const auto trouble = member->trouble();
   EXPECT_FALSE(trouble) << trouble->to_string();
-  door.gate->set(true);
+  faulty.gate->set(true);
   EXPECT_TRUE(wait_until([&] {
-    const ClusterViewPtr view = member->map().view();
+    const ClusterViewPtr view = member->views().view();
     return view->worker(before.id)->address == "a:7480";
   }));
   EXPECT_FALSE(member->trouble());
-  executor_.wait(member->stop(Context::background().with_timeout(seconds(5))));
+  executor_.block_on(member->stop(Context::background().with_timeout(seconds(5))));
 }
 
-TEST_F(ClusterMemberTest, WhoWaitsForNewsGetsThem) {
+TEST_F(ClusterMemberTest, NewerReturnsTheNextView) {
   auto a = member("a");
   ASSERT_TRUE(wait_until([&] { return has_ring(*a, {"a"}); }));
   const RegistryRevision seen = a->view()->revision;
   auto waiting =
-      boost::asio::co_spawn(executor_.any(), a->member->map().newer(Context::background(), seen),
+      boost::asio::co_spawn(executor_.any(), a->member->views().newer(Context::background(), seen),
                             boost::asio::use_future);
   auto b = member("b");
   const auto news = waiting.get();
   ASSERT_TRUE(news);
   EXPECT_GT((*news)->revision, seen);
-  const auto nothing = executor_.wait(a->member->map().newer(
+  const auto nothing = executor_.block_on(a->member->views().newer(
       Context::background().with_timeout(milliseconds(1)), RegistryRevision{1} << 60));
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error().code(), StatusCode::kTimedOut);

@@ -56,7 +56,7 @@ Json worker_json(const WorkerInfo& worker) {
           {"address", worker.address},
           {"host_id", worker.host_id},
           {"host_name", worker.host_name},
-          {"socket", worker.socket},
+          {"socket", worker.fd_socket},
           {"capacity", worker.capacity_bytes},
           {"state", worker.state == WorkerState::kDraining ? "draining" : "active"},
           {"version", worker.version},
@@ -68,7 +68,7 @@ WorkerInfo worker_of(const Json& json) {
           .address = json.at("address").get<std::string>(),
           .host_id = json.value("host_id", ""),
           .host_name = json.value("host_name", ""),
-          .socket = json.value("socket", ""),
+          .fd_socket = json.value("socket", ""),
           .capacity_bytes = json.at("capacity").get<uint64_t>(),
           .state =
               json.value("state", "") == "draining" ? WorkerState::kDraining : WorkerState::kActive,
@@ -200,7 +200,7 @@ ClusterView view_of(const RegistryView& entries, std::string cluster) {
   ClusterView view{.revision = entries.revision, .cluster = std::move(cluster)};
   for (const RegistryEntry& entry : entries.entries) {
     if (auto taken = take_entry(view, entry); !taken) {
-      log::warning("the registry's entry {} is left out: {}", entry.key, taken.error().to_string());
+      log::warning("the registry's entry {} is skipped: {}", entry.key, taken.error().to_string());
     }
   }
   return view;

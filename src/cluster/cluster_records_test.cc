@@ -17,7 +17,7 @@ const WorkerInfo kWorker{.id = worker("a"),
                          .address = "10.0.0.1:7480",
                          .host_id = "8f3c",
                          .host_name = "trainer-1",
-                         .socket = "/run/leat/descriptors.sock",
+                         .fd_socket = "/run/leat/descriptors.sock",
                          .capacity_bytes = 3 * kTiB,
                          .state = WorkerState::kDraining,
                          .version = "0.1.0",
@@ -46,7 +46,7 @@ TEST(ClusterRecords, MembersOfANextVersionArePassedOver) {
   EXPECT_EQ(decode_mount(text).value(), kMount);
 }
 
-TEST(ClusterRecords, ALaterVersionIsRefusedAndSaidWhy) {
+TEST(ClusterRecords, NewerRecordVersionIsRejected) {
   const auto refused = decode_mount(R"({"v": 2, "path": "/a", "source": "s3://b"})");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), StatusCode::kUnsupported);

@@ -60,9 +60,9 @@ std::string encode_view(const ClusterView& view);
 Result<ClusterView> decode_view(std::string_view text);
 
 // Source of views: the registry for workers, a worker for clients. Thread-safe.
-class ClusterMap {
+class ClusterViewSource {
  public:
-  virtual ~ClusterMap() = default;
+  virtual ~ClusterViewSource() = default;
   // Never null; revision 0 before the first view.
   virtual ClusterViewPtr view() const = 0;
   // Waits for a view with a revision above `after`. Also returns if the revision falls during the

@@ -6,26 +6,26 @@
 #include <algorithm>
 #include <mutex>
 
-#include "cluster/registry_mirror.h"
-#include "runtime/shared_result.h"
+#include "cluster/registry_cache.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
 
 // Poll interval without events: our lease may have ended by our clock, or our claim may have
 // failed.
-constexpr Clock::duration kLookAgain = std::chrono::milliseconds(500);
+constexpr Clock::duration kPollInterval = std::chrono::milliseconds(500);
 
-using Signal = SharedResult<bool>;
+using Signal = SharedPromise<bool>;
 
 class ElectionImpl : public Election {
  public:
   ElectionImpl(Registry& registry, RegistrySession& session, ElectionOptions options,
                Executor& executor)
       : registry_(registry), session_(session), options_(std::move(options)) {
-    RegistryMirrorOptions mirrored;
-    mirrored.changed = [this](const RegistryView&) { wake(); };
-    mirror_ = RegistryMirror::start(registry, options_.key, std::move(mirrored), executor);
+    RegistryCacheOptions cache_options;
+    cache_options.changed = [this](const RegistryView&) { wake(); };
+    cache_ = RegistryCache::start(registry, options_.key, std::move(cache_options), executor);
   }
 
   std::optional<RegistryChange::Condition> condition() const override {
@@ -47,28 +47,28 @@ class ElectionImpl : public Election {
     if (auto ours = condition()) {
       RegistryChange change{.conditions = {*ours}, .removals = {options_.key}};
       // without an answer the lease ends by itself
-      Result<RegistryRevision> given_up = co_await registry_.commit(context, std::move(change));
-      static_cast<void>(given_up);
+      Result<RegistryRevision> resigned = co_await registry_.commit(context, std::move(change));
+      static_cast<void>(resigned);
     }
-    co_await mirror_->stop();
-    tell(false);
+    co_await cache_->stop();
+    notify(false);
   }
 
   // Runs until stop().
-  Task<> stand() {
+  Task<> campaign() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     while (!context.cancelled()) {
       const std::shared_ptr<Signal> news = signal();
-      const bool known = mirror_->view()->revision != 0;
+      const bool known = cache_->view()->revision != 0;
       const RegistryLease lease = session_.lease();
       if (known && lease != 0 && !claim()) {
         RegistryChange change{.conditions = {{options_.key, 0}},
                               .puts = {{options_.key, options_.name, lease}}};
         Result<RegistryRevision> claimed = co_await registry_.commit(context, std::move(change));
-        static_cast<void>(claimed);  // the mirror shows the outcome
+        static_cast<void>(claimed);  // the cache shows the outcome
       }
-      tell(leads());
-      Result<bool> woken = co_await news->wait(context.with_timeout(kLookAgain), "an election");
+      notify(leads());
+      Result<bool> woken = co_await news->wait(context.with_timeout(kPollInterval), "an election");
       static_cast<void>(woken);
     }
     ended_->set(true);
@@ -76,19 +76,19 @@ class ElectionImpl : public Election {
 
  private:
   std::optional<RegistryEntry> claim() const {
-    const auto view = mirror_->view();
+    const auto view = cache_->view();
     const auto found = std::ranges::find(view->entries, options_.key, &RegistryEntry::key);
     if (found == view->entries.end()) return std::nullopt;
     return *found;
   }
 
   void wake() {
-    std::shared_ptr<Signal> told;
+    std::shared_ptr<Signal> waiters;
     {
       std::lock_guard lock(mutex_);
-      told = std::exchange(news_, Signal::make());
+      waiters = std::exchange(news_, Signal::make());
     }
-    told->set(true);
+    waiters->set(true);
   }
   std::shared_ptr<Signal> signal() const {
     std::lock_guard lock(mutex_);
@@ -96,8 +96,8 @@ class ElectionImpl : public Election {
   }
 
   // Called from stand(), and from stop() after its end.
-  void tell(bool leads) {
-    if (std::exchange(told_, leads) != leads && options_.changed) options_.changed(leads);
+  void notify(bool leads) {
+    if (std::exchange(notified_, leads) != leads && options_.changed) options_.changed(leads);
   }
 
   Registry& registry_;
@@ -105,12 +105,12 @@ class ElectionImpl : public Election {
   const ElectionOptions options_;
   std::stop_source stopping_;
   const std::shared_ptr<Signal> ended_ = Signal::make();
-  bool told_ = false;
+  bool notified_ = false;
 
   mutable std::mutex mutex_;
   std::shared_ptr<Signal> news_ = Signal::make();
 
-  std::unique_ptr<RegistryMirror> mirror_;  // last, because it calls us
+  std::unique_ptr<RegistryCache> cache_;  // last, because it calls us
 };
 
 }  // namespace
@@ -118,7 +118,7 @@ class ElectionImpl : public Election {
 std::unique_ptr<Election> Election::start(Registry& registry, RegistrySession& session,
                                           ElectionOptions options, Executor& executor) {
   auto election = std::make_unique<ElectionImpl>(registry, session, std::move(options), executor);
-  executor.spawn(election->stand());
+  executor.spawn(election->campaign());
   return election;
 }
 

@@ -14,15 +14,15 @@
 
 #include "base/units.h"
 #include "cluster/registry_state.h"
-#include "runtime/activity.h"
 #include "runtime/disk.h"
+#include "runtime/gate.h"
 #include "runtime/semaphore.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
 
-using Signal = SharedResult<bool>;
+using Signal = SharedPromise<bool>;
 
 constexpr size_t kFileBytesMax = 256 * kMiB;
 
@@ -84,26 +84,26 @@ class Shared {
   // Writes the entries without a lease.
   Task<Result<>> save(RegistryState state) const {
     if (path_.empty()) co_return Result<>();
-    const std::string text = state.saved();
+    const std::string text = state.serialize();
     auto write = [this, &text] { return replace(*disk_, path_, text); };
     co_return co_await disk_->threads().run(write);
   }
 
   void become(RegistryState state) {
-    std::shared_ptr<Signal> told;
+    std::shared_ptr<Signal> waiters;
     {
       std::lock_guard lock(mutex_);
       state_ = std::move(state);
-      told = std::exchange(changed_, Signal::make());
+      waiters = std::exchange(changed_, Signal::make());
     }
-    told->set(true);
+    waiters->set(true);
   }
 
-  struct News {
+  struct Changes {
     Result<RegistryEvents> events;
     std::shared_ptr<Signal> more;
   };
-  News after(const std::string& prefix, RegistryRevision revision) const {
+  Changes after(const std::string& prefix, RegistryRevision revision) const {
     std::lock_guard lock(mutex_);
     return {state_.after(prefix, revision), changed_};
   }
@@ -126,7 +126,7 @@ class Shared {
     auto found = leases_.find(lease);
     return found == leases_.end() ? Clock::time_point::max() : found->second.end;
   }
-  void forget(RegistryLease lease) {
+  void revoke(RegistryLease lease) {
     std::lock_guard lock(mutex_);
     leases_.erase(lease);
   }
@@ -153,7 +153,7 @@ Task<Result<Semaphore::Permit>> turn(SharedPtr shared, Context context) {
 }
 
 // Ends the lease at its time, and then itself.
-Task<> watch_over(Activity::Token, SharedPtr shared, RegistryLease lease, Context context) {
+Task<> watch_over(Gate::Holder, SharedPtr shared, RegistryLease lease, Context context) {
   for (;;) {
     const Clock::time_point end = shared->end_of(lease);
     if (end == Clock::time_point::max()) co_return;
@@ -166,8 +166,8 @@ Task<> watch_over(Activity::Token, SharedPtr shared, RegistryLease lease, Contex
     if (!permit) co_return;
     if (shared->end_of(lease) > Clock::now()) continue;  // kept alive during the wait
     RegistryState state = shared->copy();
-    shared->forget(lease);
-    if (state.drop(lease)) shared->become(std::move(state));
+    shared->revoke(lease);
+    if (state.revoke(lease)) shared->become(std::move(state));
     co_return;
   }
 }
@@ -187,9 +187,9 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
     const SharedPtr shared = shared_;
     LEAT_CO_TRY(const auto permit, co_await turn(shared, context));
     RegistryState state = shared->copy();
-    const RegistryRevision kept = state.kept_revision();
+    const RegistryRevision kept = state.durable_revision();
     LEAT_CO_TRY(const RegistryRevision revision, state.commit(std::move(change)));
-    if (state.kept_revision() != kept) {
+    if (state.durable_revision() != kept) {
       LEAT_CO_CHECK_OK(co_await shared->save(state));
     }
     shared->become(std::move(state));
@@ -206,7 +206,7 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
     const RegistryLease lease = state.grant();
     shared->become(std::move(state));
     shared->hold(lease, ttl);
-    auto token = activity_.enter();
+    auto token = gate_.enter();
     if (!token) co_return error(StatusCode::kCancelled, "the registry is ending");
     const Context until_stop = Context::background().with_cancel(stopping_.get_token());
     spawner_.spawn(watch_over(std::move(*token), shared, lease, until_stop));
@@ -215,23 +215,23 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
 
   Task<> stop() override {
     stopping_.request_stop();
-    activity_.close();
-    co_await activity_.wait_idle();
+    gate_.close();
+    co_await gate_.wait_idle();
   }
 
   Task<Result<std::chrono::seconds>> keep_alive(Context context, RegistryLease lease) override {
     const SharedPtr shared = shared_;
     LEAT_CO_TRY(const auto permit, co_await turn(shared, context));
     if (const auto ttl = shared->extend(lease)) co_return *ttl;
-    co_return error(StatusCode::kNotFound, fmt::format("lease {} is gone", lease));
+    co_return error(StatusCode::kNotFound, fmt::format("lease {} has expired", lease));
   }
 
   Task<Result<>> revoke(Context context, RegistryLease lease) override {
     const SharedPtr shared = shared_;
     LEAT_CO_TRY(const auto permit, co_await turn(shared, context));
-    shared->forget(lease);
+    shared->revoke(lease);
     RegistryState state = shared->copy();
-    if (state.drop(lease)) shared->become(std::move(state));
+    if (state.revoke(lease)) shared->become(std::move(state));
     co_return Result<>();
   }
 
@@ -261,7 +261,7 @@ class EmbeddedRegistryImpl : public EmbeddedRegistry {
   const File lock_;  // protects the file, which the lease watchers do not write
   const Spawner spawner_;
   std::stop_source stopping_;
-  Activity activity_;  // lease watchers
+  Gate gate_;  // lease watchers
 };
 
 }  // namespace

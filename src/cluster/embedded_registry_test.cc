@@ -24,10 +24,10 @@ class EmbeddedRegistryTest : public ::testing::Test {
     return EmbeddedRegistry::open({.path = path()}, make_disk(executor_), executor_);
   }
   Result<RegistryRevision> commit(Registry& registry, RegistryChange change) {
-    return executor_.wait(registry.commit(Context::background(), std::move(change)));
+    return executor_.block_on(registry.commit(Context::background(), std::move(change)));
   }
   RegistryView list(Registry& registry) {
-    return executor_.wait(registry.list(Context::background(), "")).value();
+    return executor_.block_on(registry.list(Context::background(), "")).value();
   }
 
   const fs::path folder_ =
@@ -41,14 +41,14 @@ TEST_F(EmbeddedRegistryTest, WhatHasNoLeaseOutlivesTheProcess) {
     auto registry = open();
     ASSERT_TRUE(registry) << registry.error().to_string();
     auto lease =
-        executor_.wait((*registry)->grant(Context::background(), std::chrono::seconds(60)));
+        executor_.block_on((*registry)->grant(Context::background(), std::chrono::seconds(60)));
     ASSERT_TRUE(lease);
     ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/a", "\xff\x01"}, {"mounts/b", "b"}}}));
     ASSERT_TRUE(
         commit(**registry, {.puts = {{"workers/w", "w", *lease}, {"mounts/b", "b", *lease}}}));
     ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/c", "b"}}}));
     last = commit(**registry, {.puts = {{"mounts/c", "c"}}}).value();
-    executor_.wait((*registry)->stop());
+    executor_.block_on((*registry)->stop());
   }
   auto registry = open();
   ASSERT_TRUE(registry) << registry.error().to_string();
@@ -68,7 +68,7 @@ TEST_F(EmbeddedRegistryTest, RemovalOutlivesTheProcess) {
     ASSERT_TRUE(registry) << registry.error().to_string();
     ASSERT_TRUE(commit(**registry, {.puts = {{"mounts/a", "a"}, {"mounts/b", "b"}}}));
     ASSERT_TRUE(commit(**registry, {.removals = {"mounts/a"}}));
-    executor_.wait((*registry)->stop());
+    executor_.block_on((*registry)->stop());
   }
   auto registry = open();
   ASSERT_TRUE(registry) << registry.error().to_string();

@@ -10,8 +10,8 @@
 #include "cluster/election.h"
 #include "cluster/etcd_registry.h"
 #include "cluster/etcd_test.h"
-#include "cluster/registry_door_test.h"
-#include "cluster/registry_mirror.h"
+#include "cluster/faulty_registry_test.h"
+#include "cluster/registry_cache.h"
 #include "cluster/registry_session.h"
 #include "cluster/wait_until_test.h"
 
@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
-using testing::RegistryDoor;
+using testing::FaultyRegistry;
 using testing::wait_until;
 
 constexpr auto kPatience = seconds(30);
@@ -30,17 +30,17 @@ constexpr auto kTtl = seconds(2);
 // A process's use of the registry, with its own connection and client.
 struct Candidate {
   Candidate(const EtcdOptions& options, const std::string& own_name, Executor& on)
-      : executor(on), name(own_name), registry(EtcdRegistry::create(options)), door(*registry) {
-    session = RegistrySession::start(door, {.ttl = kTtl}, executor);
+      : executor(on), name(own_name), registry(EtcdRegistry::create(options)), faulty(*registry) {
+    session = RegistrySession::start(faulty, {.ttl = kTtl}, executor);
     session->put("workers/" + name, name);
-    election = Election::start(door, *session, {.name = name}, executor);
-    mirror = RegistryMirror::start(door, "", {.pause_max = milliseconds(500)}, executor);
+    election = Election::start(faulty, *session, {.name = name}, executor);
+    cache = RegistryCache::start(faulty, "", {.backoff_max = milliseconds(500)}, executor);
   }
   ~Candidate() {
     const Context context = Context::background().with_timeout(seconds(5));
-    executor.wait(election->stop(context));
-    executor.wait(session->stop(context));
-    executor.wait(mirror->stop());
+    executor.block_on(election->stop(context));
+    executor.block_on(session->stop(context));
+    executor.block_on(cache->stop());
   }
   const RegistryEntry* entry(const RegistryView& view) const {
     const auto found = std::ranges::find(view.entries, "workers/" + name, &RegistryEntry::key);
@@ -50,10 +50,10 @@ struct Candidate {
   Executor& executor;
   const std::string name;
   std::unique_ptr<EtcdRegistry> registry;
-  RegistryDoor door;
+  FaultyRegistry faulty;
   std::unique_ptr<RegistrySession> session;
   std::unique_ptr<Election> election;
-  std::unique_ptr<RegistryMirror> mirror;
+  std::unique_ptr<RegistryCache> cache;
 };
 
 class EtcdAbsenceTest : public ::testing::Test {
@@ -70,14 +70,14 @@ class EtcdAbsenceTest : public ::testing::Test {
   }
   // Returns an empty view if there is no answer.
   RegistryView list() {
-    auto view = executor_.wait(registry_->list(patient(), ""));
+    auto view = executor_.block_on(registry_->list(patient(), ""));
     return view.value_or(RegistryView());
   }
   // Retries while there is no answer: members may have to elect a leader first.
   RegistryRevision put(const std::string& key, const std::string& value) {
     Result<RegistryRevision> made = 0;
     EXPECT_TRUE(wait_until([&] {
-      made = executor_.wait(registry_->commit(patient(), {.puts = {{key, value}}}));
+      made = executor_.block_on(registry_->commit(patient(), {.puts = {{key, value}}}));
       return made || made.error().code() != StatusCode::kUnavailable;
     }));
     EXPECT_TRUE(made) << made.error().to_string();
@@ -97,7 +97,7 @@ class EtcdAbsenceTest : public ::testing::Test {
              const RegistryEntry* own = one->entry(view);
              return lease != 0 && own != nullptr && own->lease == lease &&
                     one->election->leads() == (one == &leader) &&
-                    one->mirror->view()->entries == view.entries && !one->mirror->trouble() &&
+                    one->cache->view()->entries == view.entries && !one->cache->trouble() &&
                     !one->session->trouble();
            });
   }
@@ -114,25 +114,25 @@ class EtcdAbsenceTest : public ::testing::Test {
 class EtcdAwayTest : public EtcdAbsenceTest, public ::testing::WithParamInterface<size_t> {};
 
 // Kills two of three members, so that none responds; or the only one.
-TEST_P(EtcdAwayTest, ComesBackWithItsDataAfterAllLeasesAndAllIsAsItWas) {
+TEST_P(EtcdAwayTest, EtcdReturnsWithDataAfterLeasesExpired) {
   ASSERT_NO_FATAL_FAILURE(start(GetParam()));
   put("mounts/m", "1");
   auto a = candidate("a");
   ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
   auto b = candidate("b");
   ASSERT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
-  const std::vector<RegistryEntry> before = a->mirror->view()->entries;
+  const std::vector<RegistryEntry> before = a->cache->view()->entries;
 
   const size_t killed = GetParam() / 2 + 1;
   for (size_t member = 0; member < killed; ++member) servers_->end(member);
   ASSERT_TRUE(wait_until([&] { return a->session->lease() == 0 && b->session->lease() == 0; }));
   for (const Candidate* one : {a.get(), b.get()}) {
     EXPECT_FALSE(one->election->leads()) << one->name;
-    EXPECT_TRUE(wait_until([&] { return one->session->trouble() && one->mirror->trouble(); }));
-    EXPECT_EQ(one->mirror->view()->entries, before) << "what it had it keeps";
+    EXPECT_TRUE(wait_until([&] { return one->session->trouble() && one->cache->trouble(); }));
+    EXPECT_EQ(one->cache->view()->entries, before) << "what it had it keeps";
   }
   const auto watchful_one = EtcdRegistry::create(watchful());
-  auto lost = executor_.wait(watchful_one->commit(patient(), {.puts = {{"mounts/m", "lost"}}}));
+  auto lost = executor_.block_on(watchful_one->commit(patient(), {.puts = {{"mounts/m", "lost"}}}));
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code(), StatusCode::kUnavailable) << lost.error().to_string();
 
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Members, EtcdAwayTest, ::testing::Values(size_t{1}, siz
                          ::testing::PrintToStringParamName());
 
 // Here etcd runs on without the absent client, and has ended its lease.
-TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
+TEST_F(EtcdAbsenceTest, WorkerReturnsAfterItsLeaseExpired) {
   ASSERT_NO_FATAL_FAILURE(start(1));
   auto a = candidate("a");
   ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
@@ -169,19 +169,19 @@ TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
   const auto condition = leader->election->condition();
   ASSERT_TRUE(condition);
 
-  leader->door.close();
+  leader->faulty.disconnect();
   ASSERT_TRUE(wait_until([&] { return all_is_well({other.get()}, *other); }));
   EXPECT_EQ(leader->entry(list()), nullptr);
   EXPECT_EQ(leader->session->lease(), 0);
   EXPECT_FALSE(leader->election->leads());
-  auto late = executor_.wait(
+  auto late = executor_.block_on(
       registry_->commit(patient(), {.conditions = {*condition}, .puts = {{"ring", "of a"}}}));
   ASSERT_FALSE(late) << "another one has led since";
-  EXPECT_EQ(late.error().code(), StatusCode::kChanged) << late.error().to_string();
+  EXPECT_EQ(late.error().code(), StatusCode::kVersionChanged) << late.error().to_string();
   put("mounts/m", "1");
   servers_->compact(put("mounts/m", "2"));
 
-  leader->door.open();
+  leader->faulty.connect();
   ASSERT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
   EXPECT_NE(leader->session->lease(), lease);
   other.reset();
@@ -190,14 +190,14 @@ TEST_F(EtcdAbsenceTest, WhoWasAwayForLongerThanItsLeaseIsThereAgain) {
 }
 
 // Both at once: etcd is killed, and after its return its leases end before a client reaches it.
-TEST_F(EtcdAbsenceTest, ComesBackAndAllLeasesEndBeforeAnybodyIsThereAgain) {
+TEST_F(EtcdAbsenceTest, LeasesEndBeforeWorkersReturn) {
   ASSERT_NO_FATAL_FAILURE(start(1));
   auto a = candidate("a");
   ASSERT_TRUE(wait_until([&] { return a->election->leads(); }));
   auto b = candidate("b");
   ASSERT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
-  a->door.close();
-  b->door.close();
+  a->faulty.disconnect();
+  b->faulty.disconnect();
   servers_->end(0);
   ASSERT_TRUE(wait_until([&] { return a->session->lease() == 0 && b->session->lease() == 0; }));
   ASSERT_TRUE(servers_->launch(0));
@@ -206,8 +206,8 @@ TEST_F(EtcdAbsenceTest, ComesBackAndAllLeasesEndBeforeAnybodyIsThereAgain) {
     const RegistryView view = list();
     return view.revision != 0 && view.entries.empty();
   }));
-  a->door.open();
-  b->door.open();
+  a->faulty.connect();
+  b->faulty.connect();
   EXPECT_TRUE(wait_until([&] { return all_is_well_with_both(*a, *b); }));
 }
 
@@ -217,11 +217,11 @@ struct Worker {
     ClusterMemberOptions options{.cluster = "test", .ttl = kTtl};
     options.self = {
         .id = WorkerId(Id128::random()), .address = name + ":7480", .capacity_bytes = kTiB};
-    options.ring.settle = milliseconds(10);
+    options.ring.debounce = milliseconds(10);
     member = ClusterMember::start(registry, std::move(options), executor);
   }
-  ~Worker() { executor.wait(member->stop(Context::background().with_timeout(seconds(5)))); }
-  ClusterViewPtr view() const { return member->map().view(); }
+  ~Worker() { executor.block_on(member->stop(Context::background().with_timeout(seconds(5)))); }
+  ClusterViewPtr view() const { return member->views().view(); }
   bool is_well_among(size_t workers) const {
     const ClusterViewPtr now = view();
     return !member->trouble() && now->workers.size() == workers &&

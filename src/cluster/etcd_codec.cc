@@ -41,7 +41,7 @@ std::string start_of(std::string_view key) {
 
 Status unexpected(std::string_view body, std::string_view why) {
   return {StatusCode::kInternal,
-          fmt::format("etcd answered what it should not ({}): {}", why, body.substr(0, 300))};
+          fmt::format("unexpected answer of etcd ({}): {}", why, body.substr(0, 300))};
 }
 
 // 0 if the field is absent.
@@ -158,7 +158,7 @@ Result<RegistryEvent> event_of(const Json& one) {
 Result<WatchAnswer> read_watch(const Json& line) {
   WatchAnswer read;
   if (const Json& failed = member(line, "error"); !failed.empty()) {
-    read.ended = refusal(0, failed.dump());
+    read.ended = decode_error(0, failed.dump());
     return read;
   }
   const Json& result = member(line, "result");
@@ -311,7 +311,7 @@ Result<std::string> login_answer(std::string_view body) {
   return decoded(body, read_login);
 }
 
-Status refusal(int http_status, std::string_view body) {
+Status decode_error(int http_status, std::string_view body) {
   const Json document = Json::parse(body, nullptr, false);
   std::string message;
   int64_t grpc = 0;

@@ -59,6 +59,6 @@ std::string login_request(std::string_view user, std::string_view password);
 Result<std::string> login_answer(std::string_view body);
 
 // Decodes an answer with a status other than 200.
-Status refusal(int http_status, std::string_view body);
+Status decode_error(int http_status, std::string_view body);
 
 }  // namespace leat::etcd

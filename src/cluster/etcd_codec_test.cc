@@ -6,7 +6,7 @@
 namespace leat {
 namespace {
 
-TEST(EtcdCodec, AsksForKeysOfAPrefix) {
+TEST(EtcdCodec, RequestsKeysOfAPrefix) {
   EXPECT_EQ(etcd::range_request("a/", "a/", 0, 10),
             R"({"key":"YS8=","limit":"10","range_end":"YTA="})");
   EXPECT_EQ(etcd::range_request("", "", 7, 10),
@@ -27,7 +27,7 @@ TEST(EtcdCodec, ReadsEntries) {
   EXPECT_EQ(answer->view.entries, std::vector{expected});
 }
 
-TEST(EtcdCodec, SaysWhatItDoesNotUnderstand) {
+TEST(EtcdCodec, MalformedAnswersAreErrors) {
   for (const char* body : {"", "<html>", "[]", "{}", R"({"header":{"revision":"x"}})",
                            R"({"header":{"revision":"9"},"kvs":[{"key":"%"}]})",
                            R"({"header":{"revision":"9"},"kvs":[7]})"}) {
@@ -37,7 +37,7 @@ TEST(EtcdCodec, SaysWhatItDoesNotUnderstand) {
   }
 }
 
-TEST(EtcdCodec, AWatchIsToldUpToItsLastEvent) {
+TEST(EtcdCodec, WatchRevisionIsThatOfItsLastEvent) {
   auto created = etcd::watch_answer(R"({"result":{"header":{"revision":"9"},"created":true}})");
   ASSERT_TRUE(created);
   EXPECT_TRUE(created->created);
@@ -53,7 +53,7 @@ TEST(EtcdCodec, AWatchIsToldUpToItsLastEvent) {
   EXPECT_EQ(progress->events.revision, 12);
 }
 
-TEST(EtcdCodec, AWatchThatEndedSaysWhy) {
+TEST(EtcdCodec, EndedWatchHasAReason) {
   auto compacted = etcd::watch_answer(
       R"({"result":{"header":{"revision":"9"},"canceled":true,"compact_revision":"8"}})");
   ASSERT_TRUE(compacted && compacted->ended);
@@ -65,21 +65,22 @@ TEST(EtcdCodec, AWatchThatEndedSaysWhy) {
   EXPECT_EQ(lost->ended->message(), "etcd answered: etcdserver: no leader");
 }
 
-TEST(EtcdCodec, RefusalsHaveTheirCodes) {
+TEST(EtcdCodec, ErrorsHaveTheirCodes) {
   EXPECT_EQ(
-      etcd::refusal(404, R"({"error":"lease not found","code":5,"message":"lease not found"})")
+      etcd::decode_error(404, R"({"error":"lease not found","code":5,"message":"lease not found"})")
           .code(),
       StatusCode::kNotFound);
-  EXPECT_EQ(etcd::refusal(401, R"({"code":16,"message":"invalid auth token"})").code(),
+  EXPECT_EQ(etcd::decode_error(401, R"({"code":16,"message":"invalid auth token"})").code(),
             StatusCode::kPermissionDenied);
-  EXPECT_EQ(etcd::refusal(503, "no upstream").code(), StatusCode::kUnavailable);
-  EXPECT_EQ(etcd::refusal(429, R"({"code":8,"message":"mvcc: database space exceeded"})").code(),
-            StatusCode::kNoSpace);
-  EXPECT_EQ(etcd::refusal(404, "404 page not found").code(), StatusCode::kUnsupported);
-  EXPECT_EQ(etcd::refusal(405, "Method Not Allowed").code(), StatusCode::kUnsupported);
-  EXPECT_EQ(etcd::refusal(400,
-                          "CommonName of client sending a request against gateway will be "
-                          "ignored and not used as expected\n")
+  EXPECT_EQ(etcd::decode_error(503, "no upstream").code(), StatusCode::kUnavailable);
+  EXPECT_EQ(
+      etcd::decode_error(429, R"({"code":8,"message":"mvcc: database space exceeded"})").code(),
+      StatusCode::kNoSpace);
+  EXPECT_EQ(etcd::decode_error(404, "404 page not found").code(), StatusCode::kUnsupported);
+  EXPECT_EQ(etcd::decode_error(405, "Method Not Allowed").code(), StatusCode::kUnsupported);
+  EXPECT_EQ(etcd::decode_error(400,
+                               "CommonName of client sending a request against gateway will be "
+                               "ignored and not used as expected\n")
                 .code(),
             StatusCode::kPermissionDenied);
 }

@@ -9,11 +9,11 @@
 #include "cluster/election.h"
 #include "cluster/etcd_registry.h"
 #include "cluster/etcd_test.h"
-#include "cluster/registry_mirror.h"
+#include "cluster/recorded_events_test.h"
+#include "cluster/registry_cache.h"
 #include "cluster/registry_session.h"
-#include "cluster/told_test.h"
 #include "cluster/wait_until_test.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
-using testing::Told;
+using testing::RecordedEvents;
 using testing::wait_until;
 
 constexpr auto kPatience = seconds(30);
@@ -51,11 +51,11 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
   void TearDown() override {
     if (!registry_) return;
     const Context context = Context::background().with_timeout(seconds(5));
-    executor_.wait(election_->stop(context));
-    executor_.wait(session_->stop(context));
-    executor_.wait(mirror_->stop());
+    executor_.block_on(election_->stop(context));
+    executor_.block_on(session_->stop(context));
+    executor_.block_on(cache_->stop());
     stop_.request_stop();
-    auto ended = executor_.wait(follower_ended_->wait(context, "the end of a follower"));
+    auto ended = executor_.block_on(follower_ended_->wait(context, "the end of a follower"));
     EXPECT_TRUE(ended);
   }
 
@@ -63,16 +63,16 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
   void put_next() {
     const std::string value = std::to_string(++number_);
     for (const auto end = Clock::now() + kPatience; Clock::now() < end;) {
-      auto made = executor_.wait(
+      auto made = executor_.block_on(
           registry_->commit(patient(), {.conditions = {{"n", changed_}}, .puts = {{"n", value}}}));
       if (made) {
         changed_ = *made;
         return;
       }
       const StatusCode why = made.error().code();
-      ASSERT_TRUE(why == StatusCode::kUnavailable || why == StatusCode::kChanged)
+      ASSERT_TRUE(why == StatusCode::kUnavailable || why == StatusCode::kVersionChanged)
           << made.error().to_string();
-      auto view = executor_.wait(registry_->list(patient(), "n"));
+      auto view = executor_.block_on(registry_->list(patient(), "n"));
       if (view && !view->entries.empty() && view->entries[0].value == value) {
         changed_ = view->entries[0].changed;
         return;
@@ -87,10 +87,10 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
     } while (Clock::now() < end);
   }
   void expect_all_is_known() {
-    ASSERT_TRUE(told_.wait_for_revision(changed_));
-    auto view = executor_.wait(registry_->list(patient(), ""));
+    ASSERT_TRUE(recorded_.wait_for_revision(changed_));
+    auto view = executor_.block_on(registry_->list(patient(), ""));
     ASSERT_TRUE(view) << view.error().to_string();
-    EXPECT_TRUE(wait_until([&] { return mirror_->view()->entries == view->entries; }));
+    EXPECT_TRUE(wait_until([&] { return cache_->view()->entries == view->entries; }));
     ASSERT_EQ(view->entries.size(), 3u);
     EXPECT_EQ(view->entries[0].key, "leader");
     EXPECT_EQ(view->entries[1].key, "n");
@@ -102,7 +102,7 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
     EXPECT_EQ(session_->lease(), lease);
     ASSERT_TRUE(election_->leads());
     EXPECT_EQ(election_->condition()->changed, condition.changed);
-    for (const RegistryEntry& entry : mirror_->view()->entries) {
+    for (const RegistryEntry& entry : cache_->view()->entries) {
       EXPECT_EQ(entry.lease, entry.key == "n" ? 0 : lease) << entry.key;
     }
     EXPECT_EQ(leases_, 1) << "another lease was taken in between";
@@ -114,10 +114,10 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
   std::shared_ptr<EtcdServers> servers_;
   size_t victim_ = 0;
   std::unique_ptr<EtcdRegistry> registry_;
-  std::unique_ptr<RegistryMirror> mirror_;
+  std::unique_ptr<RegistryCache> cache_;
   std::unique_ptr<RegistrySession> session_;
   std::unique_ptr<Election> election_;
-  Told told_;
+  RecordedEvents recorded_;
   int number_ = 0;
 
  private:
@@ -126,20 +126,20 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
         *registry_, {.ttl = kTtl, .changed = [this](RegistryLease) { ++leases_; }}, executor_);
     session_->put("workers/a", "a");
     election_ = Election::start(*registry_, *session_, {.name = "a"}, executor_);
-    mirror_ = RegistryMirror::start(*registry_, "", {}, executor_);
+    cache_ = RegistryCache::start(*registry_, "", {}, executor_);
     ASSERT_TRUE(wait_until([&] { return election_->leads(); }));
     put_next();
-    executor_.spawn(follow(*registry_, stop_.get_token(), changed_, told_, follower_ended_));
+    executor_.spawn(follow(*registry_, stop_.get_token(), changed_, recorded_, follower_ended_));
   }
 
   // Watches like a client that needs each change: after an end it continues from the last revision,
   // which the next member may not have reached yet.
-  static Task<> follow(Registry& registry, std::stop_token stop, RegistryRevision from, Told told,
-                       std::shared_ptr<SharedResult<bool>> ended) {
+  static Task<> follow(Registry& registry, std::stop_token stop, RegistryRevision from,
+                       RecordedEvents recorded, std::shared_ptr<SharedPromise<bool>> ended) {
     const Context context = Context::background().with_cancel(stop);
     while (!context.cancelled()) {
-      Result<> over =
-          co_await registry.watch(context, "n", std::max(from, told.revision()), told.sink());
+      Result<> over = co_await registry.watch(context, "n", std::max(from, recorded.revision()),
+                                              recorded.sink());
       if (context.cancelled()) break;
       const StatusCode why = over.error().code();
       EXPECT_TRUE(why == StatusCode::kUnavailable || why == StatusCode::kOutOfRange)
@@ -153,7 +153,7 @@ class EtcdMajorityTest : public ::testing::TestWithParam<Victim> {
   std::atomic<int> leases_ = 0;
   RegistryRevision changed_ = 0;  // revision of the last put of the number
   std::stop_source stop_;
-  const std::shared_ptr<SharedResult<bool>> follower_ended_ = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> follower_ended_ = SharedPromise<bool>::make();
 };
 
 TEST_P(EtcdMajorityTest, AllGoesOnWithoutOneOfThree) {
@@ -174,11 +174,11 @@ TEST_P(EtcdMajorityTest, AllGoesOnWithoutOneOfThree) {
   ASSERT_NO_FATAL_FAILURE(expect_all_is_known());
   ASSERT_NO_FATAL_FAILURE(expect_still_leads(lease, *condition));
   const auto again = EtcdRegistry::create(servers_->options_of(victim_));
-  auto seen = executor_.wait(again->list(patient(), "n"));
+  auto seen = executor_.block_on(again->list(patient(), "n"));
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_EQ(seen->entries.at(0).value, std::to_string(number_)) << "it has caught up";
 
-  const auto events = told_.events();
+  const auto events = recorded_.events();
   ASSERT_EQ(events.size(), static_cast<size_t>(number_) - 1);
   for (size_t i = 0; i < events.size(); ++i) {
     ASSERT_EQ(events[i].entry.value, std::to_string(i + 2)) << "each once and in order";

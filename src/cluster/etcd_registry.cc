@@ -12,7 +12,7 @@
 #include "cluster/etcd_codec.h"
 #include "http/client.h"
 #include "runtime/executor.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -51,7 +51,7 @@ class Login {
     std::lock_guard lock(mutex_);
     token_ = std::move(token);
   }
-  // Drops a refused token, unless it was replaced already.
+  // Drops a rejected token, unless it was replaced already.
   void drop(const std::string& refused) {
     std::lock_guard lock(mutex_);
     if (token_ == refused) token_.clear();
@@ -98,9 +98,9 @@ class WatchLines {
     gathered_.revision = std::max(gathered_.revision, answer.events.revision);
     if (answer.fragment) co_return Result<>();
     if (answer.created && answer.now < after_) {
-      co_return error(
-          StatusCode::kOutOfRange,
-          fmt::format("etcd is at revision {}, changes after {} were wanted", answer.now, after_));
+      co_return error(StatusCode::kOutOfRange,
+                      fmt::format("etcd is at revision {}, changes after {} were requested",
+                                  answer.now, after_));
     }
     if (answer.created) co_return co_await hand_on({.revision = after_});
     RegistryEvents whole = std::exchange(gathered_, {});
@@ -147,7 +147,8 @@ class WatchedAnswers {
   void asker_ended() { ended_->set(true); }
   Task<> end_asker() {
     over_.request_stop();
-    Result<bool> ended = co_await ended_->wait(Context::background(), "the end of a watch's asker");
+    Result<bool> ended =
+        co_await ended_->wait(Context::background(), "the end of a watch's health check");
     static_cast<void>(ended);
   }
 
@@ -158,7 +159,7 @@ class WatchedAnswers {
   const Context of_asker_;
   std::stop_callback<std::function<void()>> passes_on_;
   std::atomic<bool> unanswered_ = false;
-  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> ended_ = SharedPromise<bool>::make();
 };
 
 class EtcdRegistryImpl : public EtcdRegistry {
@@ -193,7 +194,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     LEAT_CO_TRY(const etcd::CommitAnswer answer, etcd::commit_answer(body));
     if (answer.succeeded) co_return answer.revision;
     co_return error(
-        StatusCode::kChanged,
+        StatusCode::kVersionChanged,
         fmt::format("{} is not as it was any more",
                     change.conditions.empty() ? "the registry" : change.conditions[0].key));
   }
@@ -217,7 +218,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
                 co_await ask(context, "/v3/lease/keepalive", question, Repeatable::kYes));
     LEAT_CO_TRY(const etcd::LeaseAnswer answer, etcd::keep_alive_answer(body));
     if (answer.ttl.count() > 0) co_return answer.ttl;
-    co_return error(StatusCode::kNotFound, fmt::format("lease {} is gone", lease));
+    co_return error(StatusCode::kNotFound, fmt::format("lease {} has expired", lease));
   }
 
   Task<Result<>> revoke(Context context, RegistryLease lease) override {
@@ -235,13 +236,13 @@ class EtcdRegistryImpl : public EtcdRegistry {
     auto lines = std::make_shared<WatchLines>(options_.prefix.size(), after, std::move(sink));
     auto answers = std::make_shared<WatchedAnswers>(context);
     boost::asio::co_spawn(co_await boost::asio::this_coro::executor,
-                          keep_asking(this, endpoint, whole, answers), end_process_for);
+                          keep_asking(this, endpoint, whole, answers), terminate_on_exception);
     Result<> ended = co_await stream_watch(answers->of_watch(), endpoint, whole, after, lines);
     co_await answers->end_asker();
     if (answers->unanswered()) {
       ended = error(
           StatusCode::kUnavailable,
-          fmt::format("etcd at {} answers no more; a watch of it was ended", endpoint.to_string()));
+          fmt::format("etcd at {} does not respond; its watch was ended", endpoint.to_string()));
     }
     if (lines->refused() || !is_no_answer(ended.error().code()) || context.expired()) {
       co_return ended;
@@ -292,14 +293,14 @@ class EtcdRegistryImpl : public EtcdRegistry {
     request.headers.set("Grpc-Metadata-hasleader", "true");
     const std::string token = login_.token();
     const HttpClient client = client_of(endpoint, 0);
-    const HttpTerms terms{.first_byte_max = options_.request_timeout,
-                          .silence_max = kWatchSilenceMax};
+    const HttpRequestOptions limits{.first_byte_timeout = options_.request_timeout,
+                                    .idle_timeout = kWatchSilenceMax};
     Result<HttpResponse> response = co_await client.request_streamed(
         context, std::move(request),
-        [lines](Bytes piece) { return pass_to(lines, std::move(piece)); }, terms);
+        [lines](Bytes piece) { return pass_to(lines, std::move(piece)); }, limits);
     if (response && response->status != 200) {
       login_.drop(token);
-      co_return Error(etcd::refusal(response->status, response->body));
+      co_return Error(etcd::decode_error(response->status, response->body));
     }
     if (!response) co_return Error(response.error());
     co_return error(StatusCode::kUnavailable, "etcd ended the watch");
@@ -329,7 +330,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     return HttpClient(endpoint, {.tls = options_.tls,
                                  .connections_max = connections,
                                  .connect_timeout = options_.request_timeout,
-                                 .probed = connections == 0});
+                                 .tcp_keepalive = connections == 0});
   }
   HttpClient kept_client(const HttpEndpoint& endpoint) const {
     return clients_.at(endpoint.to_string());
@@ -380,7 +381,7 @@ class EtcdRegistryImpl : public EtcdRegistry {
     LEAT_CO_TRY(HttpResponse response,
                 co_await client.request(context, std::move(request), kAnswerBytesMax));
     if (response.status == 200) co_return std::move(response.body);
-    co_return Error(etcd::refusal(response.status, response.body));
+    co_return Error(etcd::decode_error(response.status, response.body));
   }
 
   Task<Result<std::string>> ask_at(Context context, HttpEndpoint endpoint, std::string path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry with a faulty etcd: members that die, hang or lose their leader, and refused users.
+// The registry with a faulty etcd: members that die, hang or lose their leader, and rejected users.
 // Its contract without faults is in registry_contract_test.cc.
 #include "cluster/etcd_registry.h"
 
@@ -25,10 +25,10 @@ class EtcdRegistryTest : public ::testing::Test {
  protected:
   Context patient() { return Context::background().with_timeout(kPatience); }
   Result<RegistryRevision> put(Registry& registry, const std::string& key) {
-    return executor_.wait(registry.commit(patient(), {.puts = {{key, "x"}}}));
+    return executor_.block_on(registry.commit(patient(), {.puts = {{key, "x"}}}));
   }
   Result<RegistryView> list(Registry& registry) {
-    return executor_.wait(registry.list(patient(), ""));
+    return executor_.block_on(registry.list(patient(), ""));
   }
   // Retries while there is no answer, as clients do.
   Result<RegistryRevision> put_patiently(Registry& registry, const std::string& key) {
@@ -82,7 +82,7 @@ TEST_F(EtcdRegistryTest, AMemberThatHangsIsPassedBy) {
   EXPECT_EQ(view->entries.size(), 4u);
 }
 
-TEST_F(EtcdRegistryTest, AMemberThatIsCutOffAnswersNothingAndEndsItsWatches) {
+TEST_F(EtcdRegistryTest, DisconnectedMemberEndsItsWatches) {
   auto servers = EtcdServers::start(3);
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   auto alone = EtcdRegistry::create(servers->options_of(0, kSilence));
@@ -90,7 +90,7 @@ TEST_F(EtcdRegistryTest, AMemberThatIsCutOffAnswersNothingAndEndsItsWatches) {
   ASSERT_TRUE(revision);
   servers->end(1);
   servers->end(2);
-  auto watched = executor_.wait(alone->watch(
+  auto watched = executor_.block_on(alone->watch(
       patient(), "", *revision, [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
@@ -114,7 +114,7 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatHangsEnds) {
     servers->send_signal(0, SIGSTOP);  // once the watch has started
     co_return Result<>();
   };
-  auto watched = executor_.wait(registry->watch(patient(), "", *revision, stop_etcd));
+  auto watched = executor_.block_on(registry->watch(patient(), "", *revision, stop_etcd));
   servers->send_signal(0, SIGCONT);
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
@@ -127,14 +127,14 @@ TEST_F(EtcdRegistryTest, AWatchThatBeginsAtAMemberThatHangsEnds) {
   auto revision = put_patiently(*registry, "before");
   ASSERT_TRUE(revision);
   servers->send_signal(0, SIGSTOP);
-  auto watched = executor_.wait(registry->watch(
+  auto watched = executor_.block_on(registry->watch(
       patient(), "", *revision, [](RegistryEvents) -> Task<Result<>> { co_return Result<>(); }));
   servers->send_signal(0, SIGCONT);
   ASSERT_FALSE(watched);
   EXPECT_EQ(watched.error().code(), StatusCode::kUnavailable) << watched.error().to_string();
 }
 
-TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
+TEST_F(EtcdRegistryTest, WatchOfRespondingMemberStaysOpen) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   auto revision = put(*EtcdRegistry::create(servers->options()), "before");
@@ -157,7 +157,7 @@ TEST_F(EtcdRegistryTest, AWatchOfAMemberThatAnswersGoesOnWithoutNews) {
 }
 
 // A listing of several pages has one revision, which may be compacted before the last page.
-TEST_F(EtcdRegistryTest, WhatIsListedWhileItsRevisionIsCompactedIsWhole) {
+TEST_F(EtcdRegistryTest, ListingDuringCompactionIsComplete) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   auto registry = EtcdRegistry::create(servers->options());
@@ -165,7 +165,7 @@ TEST_F(EtcdRegistryTest, WhatIsListedWhileItsRevisionIsCompactedIsWhole) {
   for (int i = 0; i < kEntries; i += 100) {
     RegistryChange change;
     for (int k = i; k < i + 100; ++k) change.puts.push_back({fmt::format("job/{:05}", k), "x"});
-    ASSERT_TRUE(executor_.wait(registry->commit(patient(), change)));
+    ASSERT_TRUE(executor_.block_on(registry->commit(patient(), change)));
   }
   for (int times = 0; times < 30; ++times) {
     std::future<Result<RegistryView>> listed = boost::asio::co_spawn(
@@ -195,7 +195,7 @@ TEST_F(EtcdRegistryTest, WhatEtcdHeldIsThereWhenItComesBack) {
   EXPECT_EQ(view->entries.at(0).key, "kept");
 }
 
-TEST_F(EtcdRegistryTest, ATokenThatEtcdForgotIsFetchedAnew) {
+TEST_F(EtcdRegistryTest, ExpiredTokenIsFetchedAgain) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   servers->add_user();
@@ -211,7 +211,7 @@ TEST_F(EtcdRegistryTest, ATokenThatEtcdForgotIsFetchedAnew) {
   EXPECT_TRUE(after) << after.error().to_string();
 }
 
-TEST_F(EtcdRegistryTest, WhoHasNoRightIsRefusedAndTold) {
+TEST_F(EtcdRegistryTest, UserWithoutRightIsRejected) {
   auto servers = EtcdServers::start();
   ASSERT_TRUE(servers) << EtcdServers::kHowToGetIt;
   servers->add_user();

@@ -10,12 +10,12 @@ namespace leat {
 namespace {
 
 Counter lost_total("leat_cluster_caches_lost_total",
-                   "Starts of this worker at which its cache directory was another than the one "
-                   "that the cluster knew at its address");
+                   "Starts of this worker with a different cache directory than the cluster has on "
+                   "record for its address");
 
 }  // namespace
 
-std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo& self) {
+std::optional<WorkerId> previous_worker(const ClusterView& view, const WorkerInfo& self) {
   const auto& members = view.ring.members();
   if (std::ranges::find(members, self.id, &RingMember::worker) != members.end()) return {};
   // A valid lease has the present address of a worker, the ring the last known one.
@@ -28,14 +28,14 @@ std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo&
   return {};
 }
 
-void note_lost_cache(const ClusterView& view, const WorkerInfo& self) {
-  const std::optional<WorkerId> before = worker_before(view, self);
-  if (!before) return;
+void report_lost_cache(const ClusterView& view, const WorkerInfo& self) {
+  const std::optional<WorkerId> previous = previous_worker(view, self);
+  if (!previous) return;
   lost_total.add();
   log::warning(
       "worker {} at {} begins with an empty cache: the cluster knew worker {} there, whose cache "
       "directory was emptied or replaced; what it held is fetched again",
-      self.id.to_hex(), self.address, before->to_hex());
+      self.id.to_hex(), self.address, previous->to_hex());
 }
 
 }  // namespace leat

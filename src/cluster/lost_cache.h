@@ -11,9 +11,9 @@ namespace leat {
 
 // Returns the worker that the cluster knew at this worker's address before, unless the cluster
 // already knows this worker. `view` must be older than the worker's own record.
-std::optional<WorkerId> worker_before(const ClusterView& view, const WorkerInfo& self);
+std::optional<WorkerId> previous_worker(const ClusterView& view, const WorkerInfo& self);
 
 // Logs and counts a lost cache.
-void note_lost_cache(const ClusterView& view, const WorkerInfo& self);
+void report_lost_cache(const ClusterView& view, const WorkerInfo& self);
 
 }  // namespace leat

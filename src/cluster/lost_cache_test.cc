@@ -12,11 +12,11 @@ WorkerId id(uint8_t number) {
   return WorkerId(id);
 }
 
-TEST(LostCache, AnotherIdentityAtTheAddressOfAKnownOneIsSeen) {
+TEST(LostCache, NewIdentityAtKnownAddressIsDetected) {
   ClusterView view{.revision = 7, .ring = Ring(3, {{id(1), 1}, {id(2), 1}})};
   view.ring_addresses = {{id(1), "a:1"}, {id(2), "b:1"}};
   const auto before = [&](uint8_t number, const char* address) {
-    return worker_before(view, {.id = id(number), .address = address});
+    return previous_worker(view, {.id = id(number), .address = address});
   };
   EXPECT_EQ(before(9, "a:1"), id(1)) << "its lease has ended";
   EXPECT_FALSE(before(1, "a:1")) << "it is the one that was there";

@@ -80,8 +80,8 @@ class Registry {
   // Returns all entries with a key that begins with `prefix`.
   virtual Task<Result<RegistryView>> list(Context context, std::string prefix) = 0;
 
-  // Returns the revision of the change. kChanged if a condition fails, kNotFound if a lease has
-  // ended, kInvalidArgument for a value over kValueBytesMax or a repeated key.
+  // Returns the revision of the change. kVersionChanged if a condition fails, kNotFound if a lease
+  // has ended, kInvalidArgument for a value over kValueBytesMax or a repeated key.
   virtual Task<Result<RegistryRevision>> commit(Context context, RegistryChange change) = 0;
 
   // Grants a lease. Its entries are removed after `ttl` without keep_alive() (whole seconds, at

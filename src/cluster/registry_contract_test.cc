@@ -14,11 +14,11 @@
 #include "base/units.h"
 #include "cluster/embedded_registry.h"
 #include "cluster/etcd_test.h"
-#include "cluster/registry_door_test.h"
-#include "cluster/registry_mirror.h"
-#include "cluster/told_test.h"
+#include "cluster/faulty_registry_test.h"
+#include "cluster/recorded_events_test.h"
+#include "cluster/registry_cache.h"
 #include "cluster/wait_until_test.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -26,8 +26,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::EtcdServers;
-using testing::RegistryDoor;
-using testing::Told;
+using testing::FaultyRegistry;
+using testing::RecordedEvents;
 
 constexpr auto kPatience = seconds(20);
 
@@ -54,7 +54,8 @@ Subject embedded(Executor& executor) {
   Registry* raw = subject.registry.get();
   subject.compact = [raw, &executor](RegistryRevision, std::function<void()> keep_up) {
     for (int i = 0; i < kHistoryMax * 2; ++i) {
-      auto filled = executor.wait(raw->commit(Context::background(), {.puts = {{"filler", "x"}}}));
+      auto filled =
+          executor.block_on(raw->commit(Context::background(), {.puts = {{"filler", "x"}}}));
       ASSERT_TRUE(filled);
       if (i % (kHistoryMax / 5) == 0) keep_up();
     }
@@ -109,18 +110,18 @@ struct Kind {
 };
 
 // A mirror of "w/" and all of its states.
-class MirrorHistory {
+class CacheHistory {
  public:
-  MirrorHistory(Registry& registry, Executor& executor) : executor_(executor) {
-    RegistryMirrorOptions options{.pause_min = milliseconds(20), .pause_max = milliseconds(200)};
+  CacheHistory(Registry& registry, Executor& executor) : executor_(executor) {
+    RegistryCacheOptions options{.backoff_min = milliseconds(20), .backoff_max = milliseconds(200)};
     options.changed = [this](const RegistryView& view) {
       std::lock_guard lock(mutex_);
       views_.push_back(view);
     };
-    options.listed_anew = [this] { ++listed_anew_; };
-    mirror_ = RegistryMirror::start(registry, "w/", std::move(options), executor);
+    options.relisted = [this] { ++listed_anew_; };
+    cache_ = RegistryCache::start(registry, "w/", std::move(options), executor);
   }
-  ~MirrorHistory() { executor_.wait(mirror_->stop()); }
+  ~CacheHistory() { executor_.block_on(cache_->stop()); }
 
   bool wait_for(RegistryRevision revision) {
     return testing::wait_until([&] {
@@ -129,10 +130,10 @@ class MirrorHistory {
     });
   }
   bool wait_for_trouble() {
-    return testing::wait_until([&] { return mirror_->trouble().has_value(); });
+    return testing::wait_until([&] { return cache_->trouble().has_value(); });
   }
-  RegistryView view() const { return *mirror_->view(); }
-  int listed_anew() const { return listed_anew_; }
+  RegistryView view() const { return *cache_->view(); }
+  int relisted() const { return listed_anew_; }
   // Returns the values of one entry, one for each put.
   std::vector<std::string> values_of(const std::string& key) const {
     std::lock_guard lock(mutex_);
@@ -152,7 +153,7 @@ class MirrorHistory {
   mutable std::mutex mutex_;
   std::vector<RegistryView> views_;
   std::atomic<int> listed_anew_ = 0;
-  std::unique_ptr<RegistryMirror> mirror_;
+  std::unique_ptr<RegistryCache> cache_;
 };
 
 class RegistryContract : public ::testing::TestWithParam<Kind> {
@@ -163,7 +164,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
   }
   void TearDown() override {
     stop_watching();
-    if (subject_.registry) executor_.wait(subject_.registry->stop());
+    if (subject_.registry) executor_.block_on(subject_.registry->stop());
     subject_ = {};
   }
 
@@ -171,7 +172,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
   Context patient() { return Context::background().with_timeout(kPatience); }
 
   Result<RegistryRevision> commit(RegistryChange change) {
-    return executor_.wait(registry().commit(patient(), std::move(change)));
+    return executor_.block_on(registry().commit(patient(), std::move(change)));
   }
   RegistryRevision put(const std::string& key, const std::string& value, RegistryLease lease = 0) {
     auto revision = commit({.puts = {{key, value, lease}}});
@@ -179,7 +180,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
     return revision.value_or(0);
   }
   RegistryView list(const std::string& prefix) {
-    auto view = executor_.wait(registry().list(patient(), prefix));
+    auto view = executor_.block_on(registry().list(patient(), prefix));
     EXPECT_TRUE(view) << view.error().to_string();
     return view.value_or(RegistryView());
   }
@@ -189,20 +190,20 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
     return names;
   }
   RegistryLease grant(seconds ttl) {
-    auto lease = executor_.wait(registry().grant(patient(), ttl));
+    auto lease = executor_.block_on(registry().grant(patient(), ttl));
     EXPECT_TRUE(lease) << lease.error().to_string();
     return lease.value_or(0);
   }
 
-  void watch(Told& told, const std::string& prefix, RegistryRevision after) {
-    auto ended = SharedResult<bool>::make();
-    executor_.spawn(watch_until_stopped(registry(), stop_, prefix, after, told.sink(), ended));
+  void watch(RecordedEvents& recorded, const std::string& prefix, RegistryRevision after) {
+    auto ended = SharedPromise<bool>::make();
+    executor_.spawn(watch_until_stopped(registry(), stop_, prefix, after, recorded.sink(), ended));
     watches_.push_back(ended);
   }
   void stop_watching() {
     stop_.request_stop();
     for (auto& ended : watches_) {
-      auto seen = executor_.wait(ended->wait(patient(), "the end of a watch"));
+      auto seen = executor_.block_on(ended->wait(patient(), "the end of a watch"));
       EXPECT_TRUE(seen) << "a watch goes on though nobody wants it";
     }
     watches_.clear();
@@ -214,7 +215,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
  private:
   static Task<> watch_until_stopped(Registry& registry, std::stop_source stop, std::string prefix,
                                     RegistryRevision after, RegistrySink sink,
-                                    std::shared_ptr<SharedResult<bool>> ended) {
+                                    std::shared_ptr<SharedPromise<bool>> ended) {
     Context context = Context::background().with_cancel(stop.get_token());
     Result<> result = co_await registry.watch(context, prefix, after, std::move(sink));
     EXPECT_FALSE(result) << "a watch has no good end";
@@ -225,7 +226,7 @@ class RegistryContract : public ::testing::TestWithParam<Kind> {
   }
 
   std::stop_source stop_;
-  std::vector<std::shared_ptr<SharedResult<bool>>> watches_;
+  std::vector<std::shared_ptr<SharedPromise<bool>>> watches_;
 };
 
 TEST_P(RegistryContract, WhatIsPutIsListedWithItsRevisions) {
@@ -255,12 +256,12 @@ TEST_P(RegistryContract, APrefixIsOfBytes) {
   EXPECT_EQ(keys("c").size(), 0u);
 }
 
-TEST_P(RegistryContract, AChangeIsMadeUnderItsConditionsOrNotAtAll) {
+TEST_P(RegistryContract, ChangeNeedsAllOfItsConditions) {
   auto made = commit({.conditions = {{"leader", 0}}, .puts = {{"leader", "a"}, {"term", "1"}}});
   ASSERT_TRUE(made) << made.error().to_string();
   auto refused = commit({.conditions = {{"leader", 0}}, .puts = {{"term", "2"}}});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(refused.error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(list("term").entries[0].value, "1");
   EXPECT_EQ(list("term").entries[0].changed, *made);
   EXPECT_EQ(list("leader").entries[0].changed, *made) << "one change, one revision";
@@ -272,7 +273,7 @@ TEST_P(RegistryContract, AChangeIsMadeUnderItsConditionsOrNotAtAll) {
   EXPECT_EQ(keys(""), std::vector<std::string>{"leader"});
 }
 
-TEST_P(RegistryContract, RefusesWhatCannotBe) {
+TEST_P(RegistryContract, RejectsInvalidChanges) {
   EXPECT_EQ(commit({.puts = {{"a", "1"}, {"a", "2"}}}).error().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(
@@ -283,7 +284,7 @@ TEST_P(RegistryContract, RefusesWhatCannotBe) {
   ASSERT_FALSE(second_too_large);
   EXPECT_EQ(second_too_large.error().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(commit({.puts = {{"a", std::string(Registry::kValueBytesMax, 'x')}}}));
-  EXPECT_EQ(executor_.wait(registry().grant(patient(), seconds(0))).error().code(),
+  EXPECT_EQ(executor_.block_on(registry().grant(patient(), seconds(0))).error().code(),
             StatusCode::kInvalidArgument);
 }
 
@@ -305,7 +306,7 @@ TEST_P(RegistryContract, WhatComesAtOnceComesOneAfterTheOther) {
   EXPECT_EQ(list("count").entries.at(0).value, std::to_string(kTasks * kTimes));
 }
 
-TEST_P(RegistryContract, ThousandsOfEntriesAreListedWhole) {
+TEST_P(RegistryContract, ThousandsOfEntriesAreListed) {
   constexpr int kEntries = 2500;
   for (int i = 0; i < kEntries; i += 100) {
     RegistryChange change;
@@ -318,8 +319,8 @@ TEST_P(RegistryContract, ThousandsOfEntriesAreListedWhole) {
   EXPECT_EQ(names.back(), "job/02499");
 }
 
-TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
-  Told told;
+TEST_P(RegistryContract, ExpiredLeaseRemovesItsEntries) {
+  RecordedEvents recorded;
   put("workers/stays", "x");
   RegistryLease lease = 0;
   RegistryRevision from = 0;
@@ -337,61 +338,61 @@ TEST_P(RegistryContract, ALeaseThatNobodyKeepsTakesItsEntriesAlong) {
     EXPECT_EQ(view.entries[0].lease, lease);
     return true;
   }));
-  watch(told, "workers/", from);
-  ASSERT_TRUE(told.wait_for(1));
-  EXPECT_EQ(told.events()[0].kind, RegistryEvent::Kind::kRemoved);
-  EXPECT_EQ(told.events()[0].entry.key, "workers/goes");
+  watch(recorded, "workers/", from);
+  ASSERT_TRUE(recorded.wait_for(1));
+  EXPECT_EQ(recorded.events()[0].kind, RegistryEvent::Kind::kRemoved);
+  EXPECT_EQ(recorded.events()[0].entry.key, "workers/goes");
   EXPECT_EQ(keys("workers/"), std::vector<std::string>{"workers/stays"});
-  EXPECT_EQ(executor_.wait(registry().keep_alive(patient(), lease)).error().code(),
+  EXPECT_EQ(executor_.block_on(registry().keep_alive(patient(), lease)).error().code(),
             StatusCode::kNotFound);
   EXPECT_EQ(commit({.puts = {{"workers/goes", "x", lease}}}).error().code(), StatusCode::kNotFound);
 }
 
 TEST_P(RegistryContract, ALeaseThatIsKeptStays) {
   constexpr auto kTtl = seconds(2);
-  Clock::time_point asked;  // time of the last keep_alive() of `kept`
-  const auto in_time = [&] { return Clock::now() - asked < kTtl; };
+  Clock::time_point renewed_at;  // time of the last keep_alive() of `kept`
+  const auto in_time = [&] { return Clock::now() - renewed_at < kTtl; };
   bool judged = false;
   // If a busy machine renewed too late, the attempt proves nothing and is repeated.
   while (!judged) {
-    Told told;
-    asked = Clock::now();
+    RecordedEvents recorded;
+    renewed_at = Clock::now();
     const RegistryLease kept = grant(kTtl), lost = grant(kTtl);
     const auto from = commit({.puts = {{"kept", "x", kept}, {"lost", "x", lost}}});
     if (!in_time()) continue;
     ASSERT_TRUE(from) << from.error().to_string();
-    watch(told, "", *from);
-    while (in_time() && !told.wait_until(1, milliseconds(300))) {
+    watch(recorded, "", *from);
+    while (in_time() && !recorded.wait_until(1, milliseconds(300))) {
       const Clock::time_point asking = Clock::now();
-      auto ttl = executor_.wait(registry().keep_alive(patient(), kept));
+      auto ttl = executor_.block_on(registry().keep_alive(patient(), kept));
       if (!in_time()) break;
       ASSERT_TRUE(ttl) << ttl.error().to_string();
       EXPECT_GE(*ttl, seconds(1));
-      asked = asking;
+      renewed_at = asking;
     }
     const std::vector<std::string> left = keys("");
     judged = in_time();
     if (!judged) continue;
-    EXPECT_EQ(told.events()[0].entry.key, "lost");
+    EXPECT_EQ(recorded.events()[0].entry.key, "lost");
     EXPECT_EQ(left, std::vector<std::string>{"kept"});
   }
 }
 
-TEST_P(RegistryContract, ALeaseIsGivenBackAtOnceAndTwice) {
+TEST_P(RegistryContract, LeaseCanBeRevokedTwice) {
   const RegistryLease lease = grant(seconds(60));
   put("a", "x", lease);
   put("b", "x", lease);
   put("b", "stays", 0);
-  EXPECT_TRUE(executor_.wait(registry().revoke(patient(), lease)));
+  EXPECT_TRUE(executor_.block_on(registry().revoke(patient(), lease)));
   EXPECT_EQ(keys(""), std::vector<std::string>{"b"});
-  EXPECT_TRUE(executor_.wait(registry().revoke(patient(), lease)));
+  EXPECT_TRUE(executor_.block_on(registry().revoke(patient(), lease)));
 }
 
 TEST_P(RegistryContract, AWatchSeesEachChangeOnceAndInOrder) {
-  Told told;
+  RecordedEvents recorded;
   const RegistryRevision from = put("w/before", "x");
-  watch(told, "w/", from);
-  ASSERT_TRUE(told.wait_until_it_stands());
+  watch(recorded, "w/", from);
+  ASSERT_TRUE(recorded.wait_until_started());
   std::vector<std::string> expected;
   for (int i = 0; i < 60; ++i) {
     ASSERT_TRUE(commit({.puts = {{fmt::format("w/{}", i), "x"}, {fmt::format("v/{}", i), "x"}}}));
@@ -399,8 +400,8 @@ TEST_P(RegistryContract, AWatchSeesEachChangeOnceAndInOrder) {
   }
   ASSERT_TRUE(commit({.removals = {"w/7"}}));
   expected.push_back("w/7");
-  ASSERT_TRUE(told.wait_for(expected.size()));
-  const auto events = told.events();
+  ASSERT_TRUE(recorded.wait_for(expected.size()));
+  const auto events = recorded.events();
   ASSERT_EQ(events.size(), expected.size());
   for (size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].entry.key, expected[i]);
@@ -409,31 +410,31 @@ TEST_P(RegistryContract, AWatchSeesEachChangeOnceAndInOrder) {
   EXPECT_EQ(events.back().kind, RegistryEvent::Kind::kRemoved);
 }
 
-TEST_P(RegistryContract, AWatchIsToldOfOneChangeAtOnce) {
-  Told told;
+TEST_P(RegistryContract, WatchReceivesOneChangeAtOnce) {
+  RecordedEvents recorded;
   const RegistryRevision from = put("w/before", "x");
   ASSERT_TRUE(commit({.puts = {{"w/1", "x"}, {"w/2", "x"}, {"w/3", "x"}}}));
-  watch(told, "w/", from);
-  ASSERT_TRUE(told.wait_for(3));
-  EXPECT_EQ(told.batches()[0], 3u);
+  watch(recorded, "w/", from);
+  ASSERT_TRUE(recorded.wait_for(3));
+  EXPECT_EQ(recorded.batches()[0], 3u);
 }
 
 TEST_P(RegistryContract, AWatchBeginsInThePast) {
-  Told told;
+  RecordedEvents recorded;
   const RegistryRevision from = put("w/0", "x");
   for (int i = 1; i < 20; ++i) put(fmt::format("w/{}", i), "x");
-  watch(told, "w/", from);
-  ASSERT_TRUE(told.wait_for(19));
-  EXPECT_EQ(told.events()[0].entry.key, "w/1");
+  watch(recorded, "w/", from);
+  ASSERT_TRUE(recorded.wait_for(19));
+  EXPECT_EQ(recorded.events()[0].entry.key, "w/1");
 }
 
-TEST_P(RegistryContract, APastThatIsForgottenIsToldOf) {
+TEST_P(RegistryContract, CompactedRevisionEndsTheWatch) {
   const RegistryRevision first = put("w/0", "x");
   RegistryRevision last = first;
   for (int i = 1; i < 10; ++i) last = put("w/0", std::to_string(i));
   subject_.compact(last, [] {});
-  Told told;
-  auto ended = executor_.wait(registry().watch(patient(), "w/", first, told.sink()));
+  RecordedEvents recorded;
+  auto ended = executor_.block_on(registry().watch(patient(), "w/", first, recorded.sink()));
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code(), StatusCode::kOutOfRange) << ended.error().to_string();
   EXPECT_EQ(list("w/").entries.at(0).value, "9");
@@ -441,37 +442,37 @@ TEST_P(RegistryContract, APastThatIsForgottenIsToldOf) {
 
 // The watch's last revision is compacted, too: other keys have changed since.
 TEST_P(RegistryContract, AWatchThatIsUpToDateOutlivesACompaction) {
-  Told told;
+  RecordedEvents recorded;
   const RegistryRevision from = put("w/0", "x");
-  watch(told, "w/", from);
+  watch(recorded, "w/", from);
   const RegistryRevision heard = put("w/1", "x");
-  ASSERT_TRUE(told.wait_for_revision(heard));
+  ASSERT_TRUE(recorded.wait_for_revision(heard));
   put("v/0", "x");
   const RegistryRevision last = put("v/1", "x");
   int kept_up = 0;
   subject_.compact(last, [&] {
-    EXPECT_TRUE(told.wait_for_revision(put(fmt::format("w/kept up {}", ++kept_up), "x")));
+    EXPECT_TRUE(recorded.wait_for_revision(put(fmt::format("w/kept up {}", ++kept_up), "x")));
   });
-  Told of_past;
-  auto in_past = executor_.wait(registry().watch(patient(), "w/", from, of_past.sink()));
+  RecordedEvents of_past;
+  auto in_past = executor_.block_on(registry().watch(patient(), "w/", from, of_past.sink()));
   ASSERT_FALSE(in_past);
   EXPECT_EQ(in_past.error().code(), StatusCode::kOutOfRange) << "the past is there still";
 
   const RegistryRevision next = put("w/2", "x");
-  ASSERT_TRUE(told.wait_for_revision(next));
-  const auto events = told.events();
+  ASSERT_TRUE(recorded.wait_for_revision(next));
+  const auto events = recorded.events();
   ASSERT_EQ(events.size(), static_cast<size_t>(kept_up) + 2);
   EXPECT_EQ(events.front().entry.key, "w/1");
   EXPECT_EQ(events.back().entry.key, "w/2");
   EXPECT_EQ(events.back().entry.changed, next);
 }
 
-TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAgain) {
-  RegistryDoor door(registry());
-  MirrorHistory history(door, executor_);
+TEST_P(RegistryContract, CacheRelistsIfWatchFallsBehindCompaction) {
+  FaultyRegistry faulty(registry());
+  CacheHistory history(faulty, executor_);
   ASSERT_TRUE(history.wait_for(put("w/gone", "x")));
   ASSERT_TRUE(history.wait_for(put("w/n", "0")));  // so the watch has started
-  door.stall();
+  faulty.stall();
   const std::string padding(16 * kKiB, '.');
   int changes = 0;
   while (!subject_.outruns(changes)) {
@@ -481,12 +482,12 @@ TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAga
   ASSERT_TRUE(commit({.removals = {"w/gone"}}));
   const RegistryRevision last = put("w/n", "last");
   subject_.compact(last, [] {});
-  EXPECT_TRUE(door.watch_ends().empty()) << "it stands, and nothing is taken of it";
-  door.go_on();
+  EXPECT_TRUE(faulty.watch_ends().empty()) << "it stands, and nothing is taken of it";
+  faulty.resume();
   ASSERT_TRUE(history.wait_for(last));
 
-  EXPECT_EQ(door.watch_ends(), std::vector<StatusCode>{StatusCode::kOutOfRange});
-  EXPECT_TRUE(testing::wait_until([&] { return history.listed_anew() == 1; }));
+  EXPECT_EQ(faulty.watch_ends(), std::vector<StatusCode>{StatusCode::kOutOfRange});
+  EXPECT_TRUE(testing::wait_until([&] { return history.relisted() == 1; }));
   EXPECT_EQ(history.view().entries, list("w/").entries);
   // The values before the end have no gap.
   const std::vector<std::string> values = history.values_of("w/n");
@@ -498,21 +499,21 @@ TEST_P(RegistryContract, AMirrorWhoseStandingWatchFallsBehindACompactionListsAga
   // Changes are followed again.
   ASSERT_TRUE(history.wait_for(put("w/n", "after")));
   EXPECT_EQ(history.view().entries, list("w/").entries);
-  EXPECT_EQ(history.listed_anew(), 1);
+  EXPECT_EQ(history.relisted(), 1);
 }
 
-TEST_P(RegistryContract, AMirrorThatWasCutOffHasThePresentAfterACompaction) {
-  RegistryDoor door(registry());
-  MirrorHistory history(door, executor_);
+TEST_P(RegistryContract, DisconnectedCacheRecoversFromCompaction) {
+  FaultyRegistry faulty(registry());
+  CacheHistory history(faulty, executor_);
   put("w/gone", "x");
   ASSERT_TRUE(history.wait_for(put("w/n", "0")));
-  door.close();
+  faulty.disconnect();
   ASSERT_TRUE(history.wait_for_trouble());
   ASSERT_TRUE(commit({.removals = {"w/gone"}}));
   put("w/n", "1");
   const RegistryRevision last = put("w/n", "2");
   subject_.compact(last, [] {});
-  door.open();
+  faulty.connect();
   ASSERT_TRUE(history.wait_for(last));
   EXPECT_EQ(history.view().entries, list("w/").entries);
   EXPECT_EQ(history.values_of("w/n"), (std::vector<std::string>{"0", "2"}));
@@ -520,10 +521,10 @@ TEST_P(RegistryContract, AMirrorThatWasCutOffHasThePresentAfterACompaction) {
   EXPECT_EQ(history.view().entries, list("w/").entries);
 }
 
-TEST_P(RegistryContract, ARevisionThatIsStillToComeIsToldOf) {
+TEST_P(RegistryContract, FutureRevisionEndsTheWatch) {
   const RegistryRevision last = put("w/0", "x");
-  Told told;
-  auto ended = executor_.wait(registry().watch(patient(), "w/", last + 1, told.sink()));
+  RecordedEvents recorded;
+  auto ended = executor_.block_on(registry().watch(patient(), "w/", last + 1, recorded.sink()));
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code(), StatusCode::kOutOfRange) << ended.error().to_string();
 }
@@ -532,25 +533,25 @@ Task<Result<>> refuse(StatusCode why) {
   co_return error(why, "enough");
 }
 
-TEST_P(RegistryContract, ASinkThatRefusesEndsItsWatch) {
+TEST_P(RegistryContract, SinkErrorEndsItsWatch) {
   const RegistryRevision from = put("w/0", "x");
   put("w/1", "x");
   for (const StatusCode why :
        {StatusCode::kBusy, StatusCode::kTimedOut, StatusCode::kUnavailable}) {
     RegistrySink refuses = [why](RegistryEvents) { return refuse(why); };
-    auto ended = executor_.wait(registry().watch(patient(), "w/", from, refuses));
+    auto ended = executor_.block_on(registry().watch(patient(), "w/", from, refuses));
     ASSERT_FALSE(ended);
     EXPECT_EQ(ended.error().code(), why) << ended.error().to_string();
     EXPECT_TRUE(ended.error().to_string().contains("enough")) << ended.error().to_string();
   }
 }
 
-TEST_P(RegistryContract, AContextThatEndedAsksNothing) {
+TEST_P(RegistryContract, EndedContextSendsNothing) {
   std::stop_source stop;
   stop.request_stop();
   const Context gone = patient().with_cancel(stop.get_token());
-  EXPECT_EQ(executor_.wait(registry().list(gone, "")).error().code(), StatusCode::kCancelled);
-  EXPECT_EQ(executor_.wait(registry().commit(gone, {.puts = {{"a", "x"}}})).error().code(),
+  EXPECT_EQ(executor_.block_on(registry().list(gone, "")).error().code(), StatusCode::kCancelled);
+  EXPECT_EQ(executor_.block_on(registry().commit(gone, {.puts = {{"a", "x"}}})).error().code(),
             StatusCode::kCancelled);
   EXPECT_TRUE(keys("").empty());
 }

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -17,7 +17,7 @@ namespace {
 constexpr int kRenewalsInTtl = 3;
 constexpr int kAttemptsInTtl = 10;
 
-using Signal = SharedResult<bool>;
+using Signal = SharedPromise<bool>;
 
 class RegistrySessionImpl : public RegistrySession {
  public:
@@ -40,7 +40,7 @@ class RegistrySessionImpl : public RegistrySession {
     });
   }
 
-  void put_again() override {
+  void republish() override {
     change([&] {
       for (const auto& [key, value] : entries_) unwritten_.insert(key);
     });
@@ -62,21 +62,22 @@ class RegistrySessionImpl : public RegistrySession {
     static_cast<void>(ended);
     const RegistryLease held = lease_;
     if (held == 0) co_return;
-    become(0, Clock::time_point());
+    set_lease(0, Clock::time_point());
     // without an answer it ends by itself
     Result<> revoked = co_await registry_.revoke(context, held);
     static_cast<void>(revoked);
   }
 
   // Runs until stop().
-  Task<> keep() {
+  Task<> renew_loop() {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     while (!context.cancelled()) {
-      Result<> kept = co_await keep_once(context);
+      Result<> renewed = co_await renew_once(context);
       if (context.cancelled()) break;
-      note(kept);
-      const auto pause = Clock::duration(options_.ttl) / (kept ? kRenewalsInTtl : kAttemptsInTtl);
-      co_await wait_for_work(context, pause, kept.has_value());
+      record_outcome(renewed);
+      const auto interval =
+          Clock::duration(options_.ttl) / (renewed ? kRenewalsInTtl : kAttemptsInTtl);
+      co_await wait_for_work(context, interval, renewed.has_value());
     }
     ended_->set(true);
   }
@@ -84,26 +85,26 @@ class RegistrySessionImpl : public RegistrySession {
  private:
   template <class F>
   void change(F made) {
-    std::shared_ptr<Signal> told;
+    std::shared_ptr<Signal> waiters;
     {
       std::lock_guard lock(mutex_);
       made();
-      told = std::exchange(work_, Signal::make());
+      waiters = std::exchange(work_, Signal::make());
     }
-    told->set(true);
+    waiters->set(true);
   }
 
   // Renews or takes a lease, and writes pending entries.
-  Task<Result<>> keep_once(Context context) {
+  Task<Result<>> renew_once(Context context) {
     const Context limited = context.with_timeout(options_.ttl);
-    const Clock::time_point asked = Clock::now();
+    const Clock::time_point sent_at = Clock::now();
     if (lease_ != 0) {
       Result<std::chrono::seconds> left = co_await registry_.keep_alive(limited, lease_);
       if (left) {
-        become(lease_, asked + *left);
+        set_lease(lease_, sent_at + *left);
       } else if (left.error().code() == StatusCode::kNotFound) {
-        log::warning("registry: our lease is gone; taking another one");
-        become(0, Clock::time_point());
+        log::warning("registry: our lease has expired; requesting another one");
+        set_lease(0, Clock::time_point());
       } else {
         co_return Error(left.error());
       }
@@ -112,7 +113,7 @@ class RegistrySessionImpl : public RegistrySession {
       const Clock::time_point begun = Clock::now();
       LEAT_CO_TRY(const RegistryLease granted, co_await registry_.grant(limited, options_.ttl));
       write_all();
-      become(granted, begun + options_.ttl);
+      set_lease(granted, begun + options_.ttl);
     }
     co_return co_await write(limited);
   }
@@ -151,18 +152,18 @@ class RegistrySessionImpl : public RegistrySession {
   }
 
   // Returns at once if there are pending writes, unless the last write has failed.
-  Task<> wait_for_work(Context context, Clock::duration pause, bool at_once) {
+  Task<> wait_for_work(Context context, Clock::duration interval, bool at_once) {
     std::shared_ptr<Signal> work;
     {
       std::lock_guard lock(mutex_);
       if (at_once && !(unwritten_.empty() && removals_.empty())) co_return;
       work = work_;
     }
-    Result<bool> woken = co_await work->wait(context.with_timeout(pause), "work for a session");
+    Result<bool> woken = co_await work->wait(context.with_timeout(interval), "work for a session");
     static_cast<void>(woken);
   }
 
-  void become(RegistryLease lease, Clock::time_point valid_until) {
+  void set_lease(RegistryLease lease, Clock::time_point valid_until) {
     bool changed;
     {
       std::lock_guard lock(mutex_);
@@ -173,17 +174,17 @@ class RegistrySessionImpl : public RegistrySession {
     if (changed && options_.changed) options_.changed(lease);
   }
 
-  void note(const Result<>& kept) {
+  void record_outcome(const Result<>& renewed) {
     std::lock_guard lock(mutex_);
-    if (kept) {
+    if (renewed) {
       trouble_.reset();
       return;
     }
     if (!trouble_) {
       log::warning("registry: our lease is not renewed: {}; trying again",
-                   kept.error().to_string());
+                   renewed.error().to_string());
     }
-    trouble_ = kept.error();
+    trouble_ = renewed.error();
   }
 
   Registry& registry_;
@@ -192,7 +193,7 @@ class RegistrySessionImpl : public RegistrySession {
   const std::shared_ptr<Signal> ended_ = Signal::make();
 
   mutable std::mutex mutex_;
-  // Written by keep() only, and by stop() after its end.
+  // Written by renew_loop() only, and by stop() after its end.
   RegistryLease lease_ = 0;
   Clock::time_point valid_until_{};
   std::map<std::string, std::string> entries_;
@@ -209,7 +210,7 @@ std::unique_ptr<RegistrySession> RegistrySession::start(Registry& registry,
                                                         Executor& executor) {
   LEAT_CHECK(options.ttl >= std::chrono::seconds(1));
   auto session = std::make_unique<RegistrySessionImpl>(registry, std::move(options));
-  executor.spawn(session->keep());
+  executor.spawn(session->renew_loop());
   return session;
 }
 

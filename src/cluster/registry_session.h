@@ -32,7 +32,7 @@ class RegistrySession {
   virtual void put(std::string key, std::string value) = 0;
   virtual void remove(std::string key) = 0;
   // Called if the registry turns out not to hold the entries.
-  virtual void put_again() = 0;
+  virtual void republish() = 0;
 
   // Returns the lease while it is certainly valid. Returns 0 if no renewal was confirmed for the
   // time to live, counted by this host's clock from the request. So the session knows the end

@@ -47,14 +47,15 @@ Result<> RegistryState::check(const RegistryChange& change) const {
     auto found = entries_.find(condition.key);
     const RegistryRevision changed = found == entries_.end() ? 0 : found->second.changed;
     if (changed != condition.changed) {
-      return error(StatusCode::kChanged, fmt::format("{} was changed at revision {}, not {}",
-                                                     condition.key, changed, condition.changed));
+      return error(StatusCode::kVersionChanged,
+                   fmt::format("{} was changed at revision {}, not {}", condition.key, changed,
+                               condition.changed));
     }
   }
   for (const auto& put : change.puts) {
     if (put.lease != 0 && !leases_.contains(put.lease)) {
       return error(StatusCode::kNotFound,
-                   fmt::format("lease {} of {} is gone", put.lease, put.key));
+                   fmt::format("lease {} of {} has expired", put.lease, put.key));
     }
   }
   return {};
@@ -63,7 +64,7 @@ Result<> RegistryState::check(const RegistryChange& change) const {
 void RegistryState::put(RegistryChange::Put put) {
   RegistryEntry& entry = entries_[put.key];
   const bool was_kept = entry.created != 0 && entry.lease == 0;
-  if (was_kept || put.lease == 0) kept_revision_ = revision_;
+  if (was_kept || put.lease == 0) durable_revision_ = revision_;
   if (entry.lease != 0) leases_[entry.lease].erase(put.key);
   if (entry.created == 0) entry.created = revision_;
   entry.key = std::move(put.key);
@@ -79,7 +80,7 @@ void RegistryState::remove(const std::string& key) {
   auto found = entries_.find(key);
   if (found == entries_.end()) return;
   if (found->second.lease == 0) {
-    kept_revision_ = revision_;
+    durable_revision_ = revision_;
   } else {
     leases_[found->second.lease].erase(key);
   }
@@ -90,8 +91,8 @@ void RegistryState::remove(const std::string& key) {
 // Drops whole revisions.
 void RegistryState::trim() {
   while (history_.size() > history_max_) {
-    forgotten_ = history_.front().entry.changed;
-    while (!history_.empty() && history_.front().entry.changed == forgotten_) history_.pop_front();
+    compacted_ = history_.front().entry.changed;
+    while (!history_.empty() && history_.front().entry.changed == compacted_) history_.pop_front();
   }
 }
 
@@ -109,7 +110,7 @@ RegistryLease RegistryState::grant() {
   return last_lease_;
 }
 
-bool RegistryState::drop(RegistryLease lease) {
+bool RegistryState::revoke(RegistryLease lease) {
   auto found = leases_.find(lease);
   if (found == leases_.end()) return false;
   const std::set<std::string> keys = std::move(found->second);
@@ -126,10 +127,11 @@ bool RegistryState::drop(RegistryLease lease) {
 
 Result<RegistryEvents> RegistryState::after(const std::string& prefix,
                                             RegistryRevision after) const {
-  if (after < forgotten_) {
-    return error(StatusCode::kOutOfRange,
-                 fmt::format("changes up to revision {} are forgotten, those after {} were wanted",
-                             forgotten_, after));
+  if (after < compacted_) {
+    return error(
+        StatusCode::kOutOfRange,
+        fmt::format("changes up to revision {} are compacted, those after {} were requested",
+                    compacted_, after));
   }
   if (after > revision_) {
     return error(StatusCode::kOutOfRange,
@@ -145,7 +147,7 @@ Result<RegistryEvents> RegistryState::after(const std::string& prefix,
   return found;
 }
 
-std::string RegistryState::saved() const {
+std::string RegistryState::serialize() const {
   Json entries = Json::array();
   for (const auto& [key, entry] : entries_) {
     if (entry.lease != 0) continue;
@@ -165,9 +167,9 @@ Result<> RegistryState::restore(const std::string& text) {
     if (document.at("format").get<int>() != kFormat) {
       return error(StatusCode::kUnsupported, "written by another version of Leat");
     }
-    // Entries with a lease are gone. The revision increases, so that the file's state is not
+    // Entries with a lease are not in it. The revision increases, so that the file's state is not
     // mistaken for an earlier one.
-    revision_ = forgotten_ = document.at("revision").get<RegistryRevision>() + 1;
+    revision_ = compacted_ = document.at("revision").get<RegistryRevision>() + 1;
     for (const Json& one : document.at("entries")) {
       auto key = from_base64(one.at("key").get<std::string_view>());
       auto value = from_base64(one.at("value").get<std::string_view>());

@@ -24,16 +24,16 @@ class RegistryState {
   RegistryLease grant();
   bool has(RegistryLease lease) const { return leases_.contains(lease); }
   // Returns true if the lease existed.
-  bool drop(RegistryLease lease);
+  bool revoke(RegistryLease lease);
 
   // Returns the changes after `after` below `prefix`, which may be none. kOutOfRange if the next
   // change was dropped.
   Result<RegistryEvents> after(const std::string& prefix, RegistryRevision after) const;
 
   // Revision of the last change of an entry that has no lease, or had none before.
-  RegistryRevision kept_revision() const { return kept_revision_; }
+  RegistryRevision durable_revision() const { return durable_revision_; }
   // Returns all entries without a lease as a document.
-  std::string saved() const;
+  std::string serialize() const;
   // kCorrupt if it is malformed.
   Result<> restore(const std::string& document);
 
@@ -45,8 +45,8 @@ class RegistryState {
 
   size_t history_max_;
   RegistryRevision revision_ = 1;
-  RegistryRevision forgotten_ = 1;  // the last revision that is not in history_
-  RegistryRevision kept_revision_ = 0;
+  RegistryRevision compacted_ = 1;  // the last revision that is not in history_
+  RegistryRevision durable_revision_ = 0;
   RegistryLease last_lease_ = 0;
   std::map<std::string, RegistryEntry> entries_;
   std::map<RegistryLease, std::set<std::string>> leases_;

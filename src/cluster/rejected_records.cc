@@ -11,8 +11,7 @@ namespace {
 
 const MetricFamily rejected_family(
     MetricType::kCounter, "leat_cluster_rejected_records_total",
-    "Registry records that were ignored since their signature is missing or does not fit",
-    "reason");
+    "Registry records rejected because their signature is missing or invalid", "reason");
 Counter rejected_unsigned(rejected_family, R"(reason="unsigned")");
 Counter rejected_unknown_key(rejected_family, R"(reason="unknown_key")");
 Counter rejected_forged(rejected_family, R"(reason="forged")");
@@ -43,7 +42,7 @@ void RejectedRecords::reject(const RegistryEntry& entry, RecordFault fault) {
     }
     if (found != records_.end()) {
       found->second = {entry.key, fault, entry.changed};
-    } else if (records_.size() < kRememberedMax) {
+    } else if (records_.size() < kStoredMax) {
       records_[entry.key] = {entry.key, fault, entry.changed};
     }
     counter_of(fault).add();

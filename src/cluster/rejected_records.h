@@ -19,12 +19,12 @@ class RejectedRecords {
  public:
   static constexpr unsigned kLinesPerMinute = 60;
   // Further ones are counted and hidden, but not stored.
-  static constexpr size_t kRememberedMax = 10'000;
+  static constexpr size_t kStoredMax = 10'000;
 
   void reject(const RegistryEntry& entry, RecordFault fault);
   // The entry is valid now, or removed.
   void accept(std::string_view key);
-  // Forgets entries below `prefix` that are not in `entries` (sorted by key).
+  // Removes entries below `prefix` that are not in `entries` (sorted by key).
   void keep_only(std::string_view prefix, const std::vector<RegistryEntry>& entries);
 
   std::vector<RejectedRecord> all() const;

@@ -58,7 +58,7 @@ constexpr uint64_t negative_log2(uint64_t hash) {
 
 struct Draw {
   uint64_t value;
-  size_t place;
+  size_t node;
   friend auto operator<=>(const Draw&, const Draw&) = default;
 };
 
@@ -78,24 +78,24 @@ Ring::Ring(int64_t epoch, std::vector<RingMember> members)
   for (const RingMember& member : members_) {
     LEAT_CHECK(member.weight <= kRingWeightMax);
     if (member.weight == 0) continue;
-    places_.push_back(
+    nodes_.push_back(
         {hash_mix(member.worker.hash64()), (1ull << 40) / member.weight, member.worker});
   }
 }
 
 std::vector<WorkerId> Ring::candidates(PlacementKey key, size_t count) const {
-  std::vector<Draw> draws(places_.size());
-  for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    const uint64_t exponential = negative_log2(hash_mix(key.hash ^ place.seed));
-    const auto drawn = static_cast<unsigned __int128>(exponential) * place.inverse >> 25;
+  std::vector<Draw> draws(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    const uint64_t exponential = negative_log2(hash_mix(key.hash ^ node.seed));
+    const auto drawn = static_cast<unsigned __int128>(exponential) * node.inverse >> 25;
     draws[i] = {static_cast<uint64_t>(drawn), i};
   }
   count = std::min(count, draws.size());
   std::ranges::partial_sort(draws, draws.begin() + static_cast<ptrdiff_t>(count));
   std::vector<WorkerId> order;
   order.reserve(count);
-  for (size_t i = 0; i < count; ++i) order.push_back(places_[draws[i].place].worker);
+  for (size_t i = 0; i < count; ++i) order.push_back(nodes_[draws[i].node].worker);
   return order;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: maps a key to workers in order of preference, by weighted rendezvous hashing (Thaler and
-// Ravishankar 1998; weights as Schindelhauer and Schomaker 2005). The same members give the same
-// order on every machine: integers only, our own hash.
+// Ring: placement; maps a key to workers in order of preference, by weighted rendezvous hashing
+// (Thaler and Ravishankar 1998; weights as Schindelhauer and Schomaker 2005). The same members give
+// the same order on every machine: integers only, our own hash.
 //
 // Guarantees: a worker's share is its weight ÷ all weights. Adding or removing a worker moves only
 // its own share. The order without a worker is the order with it, minus that worker.
@@ -50,14 +50,14 @@ class Ring {
   WorkerId owner(PlacementKey key) const;
 
  private:
-  struct Place {
+  struct Node {
     uint64_t seed;
     uint64_t inverse;  // 2^40 ÷ weight
     WorkerId worker;
   };
   int64_t epoch_ = 0;
   std::vector<RingMember> members_;
-  std::vector<Place> places_;  // members with a weight, by id
+  std::vector<Node> nodes_;  // members with a weight, by id
 };
 
 // Bytes of one unit of weight. Programs before kFineRingProtocol use kCoarseRingUnit.

@@ -7,13 +7,13 @@ namespace leat {
 namespace {
 
 // Returns weights in bytes, whatever the unit of the record.
-std::vector<std::pair<WorkerId, uint64_t>> places_of(const RingRecord& record) {
-  std::vector<std::pair<WorkerId, uint64_t>> places;
+std::vector<std::pair<WorkerId, uint64_t>> weights_of(const RingRecord& record) {
+  std::vector<std::pair<WorkerId, uint64_t>> weights;
   const Ring ring = make_ring(0, record.members, record.bound, record.unit);
   for (const RingMember& member : ring.members()) {
-    places.emplace_back(member.worker, member.weight * record.unit);
+    weights.emplace_back(member.worker, member.weight * record.unit);
   }
-  return places;
+  return weights;
 }
 
 std::vector<uint64_t> capacities_of(const std::vector<RingRecord::Member>& members) {
@@ -32,8 +32,8 @@ uint32_t next_bound(const RingRecord& now, const RingRecord& next) {
 
 // Every worker builds the ring from the record, so all of them must know the unit.
 uint64_t unit_for(const std::map<WorkerId, WorkerInfo>& workers) {
-  const bool fine =
-      std::ranges::all_of(workers, [](const auto& one) { return one.second.reads_fine_rings(); });
+  const bool fine = std::ranges::all_of(
+      workers, [](const auto& one) { return one.second.supports_fine_rings(); });
   return fine ? kRingUnit : kCoarseRingUnit;
 }
 
@@ -53,7 +53,7 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
     if (workers.contains(member.worker)) continue;
     auto known = absent_since_.find(member.worker);
     const Clock::time_point since = known == absent_since_.end() ? at : known->second;
-    if (at - since >= patience_) continue;
+    if (at - since >= absence_timeout_) continue;
     absent[member.worker] = since;
     members.push_back(member);
   }
@@ -61,9 +61,10 @@ std::optional<RingRecord> RingPlan::next(const RingRecord& now, RegistryRevision
   std::ranges::sort(members, {}, &RingRecord::Member::worker);
   RingRecord next{.members = std::move(members), .unit = unit_for(workers)};
   next.bound = next_bound(now, next);
-  if (epoch != 0 && places_of(next) == places_of(now)) return std::nullopt;
-  if (given_ && at - *given_ < rest_ * now.members.size()) return std::nullopt;
-  given_ = at;
+  if (epoch != 0 && weights_of(next) == weights_of(now)) return std::nullopt;
+  if (last_ring_at_ && at - *last_ring_at_ < interval_per_member_ * now.members.size())
+    return std::nullopt;
+  last_ring_at_ = at;
   if (epoch != 0) {
     next.previous = now.members;
     next.previous_epoch = epoch;

@@ -41,7 +41,7 @@ std::vector<WorkerId> sorted(std::vector<WorkerId> all) {
   return all;
 }
 
-TEST(RingPlan, TheFirstRingIsOfThoseWhoAreThere) {
+TEST(RingPlan, FirstRingHasThePresentWorkers) {
   RingPlan plan(kPatience);
   auto next = plan.next({}, 0, workers({"a", "b"}), kStart);
   ASSERT_TRUE(next);
@@ -59,7 +59,7 @@ TEST(RingPlan, NothingIsWrittenWhereNothingHasChanged) {
   EXPECT_FALSE(plan.next(*ring, 7, moved, kStart));
 }
 
-TEST(RingPlan, AnEmptyClusterGetsARingWithNobody) {
+TEST(RingPlan, EmptyClusterGetsAnEmptyRing) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, {}, kStart);
   ASSERT_TRUE(ring);
@@ -84,7 +84,7 @@ TEST(RingPlan, RingsOfManyComeMoreSeldom) {
       plan.next(*second, 8, workers({"a", "b", "c", "d"}), kStart + seconds(6) + kPatience));
 }
 
-TEST(RingPlan, WhoRestartsKeepsItsPlace) {
+TEST(RingPlan, RestartedWorkerKeepsItsPlace) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, workers({"a", "b"}), kStart);
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart));
@@ -95,7 +95,7 @@ TEST(RingPlan, WhoRestartsKeepsItsPlace) {
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart + kPatience + kPatience));
 }
 
-TEST(RingPlan, WhoStaysAwayLosesItsPlace) {
+TEST(RingPlan, AbsentWorkerLosesItsPlace) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, workers({"a", "b"}), kStart);
   EXPECT_FALSE(plan.next(*ring, 7, workers({"a"}), kStart));
@@ -106,7 +106,7 @@ TEST(RingPlan, WhoStaysAwayLosesItsPlace) {
   EXPECT_EQ(next->previous_epoch, 7);
 }
 
-TEST(RingPlan, WhoDrainsGivesItsPlaceAwayAtOnceAndTakesItBack) {
+TEST(RingPlan, DrainingWorkerLeavesRingAndReturns) {
   RingPlan plan(kPatience);
   const auto ring = plan.next({}, 0, workers({"a", "b"}), kStart);
   Workers draining = workers({"a", "b"});
@@ -131,7 +131,7 @@ TEST(RingPlan, ADiskThatGrewCountsMore) {
   EXPECT_NE(make_ring(0, next->members).members(), make_ring(0, ring->members).members());
 }
 
-TEST(RingPlan, SmallCachesHaveSmallSharesWhereAllCanReadThem) {
+TEST(RingPlan, SmallCachesGetSmallSharesInFineRings) {
   RingPlan plan(kPatience);
   Workers all;
   for (const auto& [name, mib] : {std::pair("a", 1024), {"b", 200}, {"c", 1024}}) {
@@ -187,7 +187,7 @@ double moved(const RingRecord& before, const RingRecord& after) {
   return gained;
 }
 
-TEST(RingPlan, OneMoreMovesItsShareAlsoWhereTheMedianTips) {
+TEST(RingPlan, JoinMovesItsShareIfTheMedianTips) {
   constexpr int kWorkers = 100;
   RingPlan plan(kPatience);
   Workers all;
@@ -216,7 +216,7 @@ TEST(RingPlan, OneMoreMovesItsShareAlsoWhereTheMedianTips) {
   EXPECT_NEAR(moved(ring, fewer) / (100.0 / 31'700), 1, 0.1);
 }
 
-TEST(RingPlan, ARingOfBeforeThereWasABoundGoesOnWithItsOwn) {
+TEST(RingPlan, RingWithoutBoundKeepsItsComputedBound) {
   RingPlan plan(kPatience);
   Workers all;
   for (const auto& [name, gib] : {std::pair("a", 100), {"b", 400}, {"c", 10'000}}) {

@@ -72,7 +72,7 @@ TEST(Ring, OneWorkerMoreMovesItsShareAndNothingElse) {
   EXPECT_NEAR(moved, kFiles / 17.0, kFiles / 17.0 * 0.1);
 }
 
-TEST(Ring, OneWorkerLessMovesItsShareToTheNextCandidates) {
+TEST(Ring, LeavingWorkerMovesOnlyItsOwnShare) {
   const Ring before(1, equal_members(16));
   auto members = equal_members(16);
   members.erase(members.begin() + 5);
@@ -94,7 +94,7 @@ TEST(Ring, OneWorkerLessMovesItsShareToTheNextCandidates) {
   EXPECT_EQ(heirs.size(), 15u) << "all others take a part each";
 }
 
-TEST(Ring, TheOrderWithoutAWorkerIsTheOrderWithItLeftOut) {
+TEST(Ring, OrderWithoutAWorkerOmitsOnlyThatWorker) {
   const Ring all(1, equal_members(40));
   for (uint32_t gone = 0; gone < 40; ++gone) {
     auto members = equal_members(40);
@@ -128,11 +128,11 @@ TEST(Ring, StripesOfOneFileAreSpread) {
   for (const auto& [id, count] : counts) EXPECT_NEAR(count, 1000, 150);
 }
 
-TEST(Ring, ADirectoryIsPlacedApartFromAFileOfItsName) {
+TEST(Ring, DirectoryAndFileOfOneNameDiffer) {
   EXPECT_NE(PlacementKey::listing(kStore, "a").hash, PlacementKey::stripe(kStore, "a", 0).hash);
 }
 
-TEST(Ring, OfNobodyHasNoOwner) {
+TEST(Ring, EmptyRingHasNoOwner) {
   EXPECT_TRUE(Ring().owner(file(1)).is_zero());
   EXPECT_TRUE(Ring(3, {{worker(1), 0}}).owner(file(1)).is_zero());
   EXPECT_EQ(Ring(3, equal_members(2)).candidates(file(1), 5).size(), 2u);

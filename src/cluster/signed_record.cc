@@ -11,9 +11,9 @@ namespace {
 constexpr std::string_view kMark = "leat-record-1 ";
 
 // Length prefixes make the text unique, because the fields may hold any byte.
-std::string signed_text(const RecordPlace& place, std::string_view value) {
-  return fmt::format("{}{}:{} {}:{} {} {}\n{}", kMark, place.cluster.size(), place.cluster,
-                     place.key.size(), place.key, place.created, place.version, value);
+std::string signed_text(const RecordPosition& position, std::string_view value) {
+  return fmt::format("{}{}:{} {}:{} {} {}\n{}", kMark, position.cluster.size(), position.cluster,
+                     position.key.size(), position.key, position.created, position.version, value);
 }
 
 struct Parts {
@@ -35,9 +35,9 @@ std::expected<Parts, RecordFault> parse(std::string_view text) {
 
 }  // namespace
 
-std::string sign_record(const RecordSigner& signer, const RecordPlace& place,
+std::string sign_record(const RecordSigner& signer, const RecordPosition& position,
                         std::string_view value) {
-  const RecordSignature signature = signer.sign(signed_text(place, value));
+  const RecordSignature signature = signer.sign(signed_text(position, value));
   std::string text = fmt::format("{}{} {}\n", kMark, signature.key_id, signature.mac);
   LEAT_CHECK(text.size() <= kRecordHeaderBytesMax);
   return text.append(value);
@@ -57,13 +57,13 @@ std::string_view to_string(RecordFault fault) {
   return "";
 }
 
-std::expected<OpenedRecord, RecordFault> open_record(const RecordSigner& signer,
-                                                     std::string_view cluster,
-                                                     const RegistryEntry& entry) {
+std::expected<VerifiedRecord, RecordFault> verify_record(const RecordSigner& signer,
+                                                         std::string_view cluster,
+                                                         const RegistryEntry& entry) {
   const auto parts = parse(entry.value);
   if (!parts) return std::unexpected(parts.error());
-  const RecordPlace place{cluster, entry.key, entry.created, entry.version};
-  switch (signer.verify(signed_text(place, parts->value), parts->signature)) {
+  const RecordPosition position{cluster, entry.key, entry.created, entry.version};
+  switch (signer.verify(signed_text(position, parts->value), parts->signature)) {
     case RecordSigner::Verdict::kUnknownKey:
       return std::unexpected(RecordFault::kUnknownKey);
     case RecordSigner::Verdict::kInvalid:
@@ -71,7 +71,7 @@ std::expected<OpenedRecord, RecordFault> open_record(const RecordSigner& signer,
     case RecordSigner::Verdict::kValid:
       break;
   }
-  return OpenedRecord{std::string(parts->value), parts->signature.key_id};
+  return VerifiedRecord{std::string(parts->value), parts->signature.key_id};
 }
 
 }  // namespace leat

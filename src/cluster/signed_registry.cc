@@ -22,7 +22,7 @@ constexpr int kAttemptsMax = 8;
 using Entries = std::map<std::string, RegistryEntry>;
 
 Error changed_meanwhile(const std::string& key) {
-  return error(StatusCode::kChanged, fmt::format("{} is not as it was any more", key));
+  return error(StatusCode::kVersionChanged, fmt::format("{} was changed meanwhile", key));
 }
 
 Error of_another_secret(const std::string& key) {
@@ -87,15 +87,15 @@ class SignedRegistryImpl : public SignedRegistry {
   Task<Result<size_t>> sign_again(Context context) override;
 
  private:
-  std::expected<OpenedRecord, RecordFault> open(const RegistryEntry& entry) const {
-    return open_record(*signer_, cluster_, entry);
+  std::expected<VerifiedRecord, RecordFault> verify(const RegistryEntry& entry) const {
+    return verify_record(*signer_, cluster_, entry);
   }
   std::stop_token keys() const {
     std::lock_guard lock(mutex_);
     return keys_.get_token();
   }
   bool reveal(RegistryEntry& entry);
-  Task<Result<>> hand_on(RegistrySink sink, RegistryEvents events);
+  Task<Result<>> forward(RegistrySink sink, RegistryEvents events);
   Task<Result<std::optional<RegistryEntry>>> find(Context context, std::string key) const;
   Task<Result<Entries>> find_all(Context context, std::set<std::string> keys) const;
   Result<> adapt(RegistryChange& change, const Entries& there) const;
@@ -116,16 +116,16 @@ class SignedRegistryImpl : public SignedRegistry {
 
 // Verifies and removes the signature; returns false if the entry must be hidden.
 bool SignedRegistryImpl::reveal(RegistryEntry& entry) {
-  auto opened = open(entry);
-  if (opened) {
+  auto verified = verify(entry);
+  if (verified) {
     rejected_.accept(entry.key);
-    entry.value = std::move(opened->value);
+    entry.value = std::move(verified->value);
     return true;
   }
-  if (opened.error() == RecordFault::kReserved) {
+  if (verified.error() == RecordFault::kReserved) {
     rejected_.accept(entry.key);
   } else {
-    rejected_.reject(entry, opened.error());
+    rejected_.reject(entry, verified.error());
   }
   return false;
 }
@@ -143,7 +143,7 @@ bool only_reserves(const RegistryEvent& event) {
          event.entry.version == 1;
 }
 
-Task<Result<>> SignedRegistryImpl::hand_on(RegistrySink sink, RegistryEvents events) {
+Task<Result<>> SignedRegistryImpl::forward(RegistrySink sink, RegistryEvents events) {
   const bool any = !events.events.empty();
   std::erase_if(events.events, only_reserves);
   if (any && events.events.empty()) co_return Result<>();
@@ -166,7 +166,7 @@ Task<Result<>> SignedRegistryImpl::watch(Context context, std::string prefix,
   const Context limited = scope.context();
   Result<> ended = co_await registry_->watch(
       limited, std::move(prefix), after,
-      [this, sink](RegistryEvents events) { return hand_on(sink, std::move(events)); });
+      [this, sink](RegistryEvents events) { return forward(sink, std::move(events)); });
   if (keys_changed.stop_requested() && !context.cancelled()) {
     co_return error(StatusCode::kOutOfRange, "the cluster's secrets have changed");
   }
@@ -195,7 +195,7 @@ Task<Result<Entries>> SignedRegistryImpl::find_all(Context context,
 }
 
 // Translates the caller's conditions for the underlying registry, and adds one for each key that is
-// put. kChanged if a condition of the caller fails.
+// put. kVersionChanged if a condition of the caller fails.
 Result<> SignedRegistryImpl::adapt(RegistryChange& change, const Entries& there) const {
   std::set<std::string_view> conditioned;
   for (auto& condition : change.conditions) {
@@ -205,9 +205,9 @@ Result<> SignedRegistryImpl::adapt(RegistryChange& change, const Entries& there)
     const RegistryEntry& entry = found->second;
     if (condition.changed == entry.changed) continue;
     if (condition.changed != 0) return changed_meanwhile(condition.key);
-    const auto opened = open(entry);
-    if (opened) return changed_meanwhile(condition.key);
-    if (opened.error() == RecordFault::kUnknownKey) return of_another_secret(condition.key);
+    const auto verified = verify(entry);
+    if (verified) return changed_meanwhile(condition.key);
+    if (verified.error() == RecordFault::kUnknownKey) return of_another_secret(condition.key);
     condition.changed = entry.changed;
   }
   for (const auto& put : change.puts) {
@@ -218,8 +218,9 @@ Result<> SignedRegistryImpl::adapt(RegistryChange& change, const Entries& there)
   return {};
 }
 
-// Returns nothing if the registry refused a condition, which may be the caller's or ours. `again`
-// marks a retry: all conditions are looked up, and kChanged means that one of the caller's fails.
+// Returns nothing if the registry rejected a condition, which may be the caller's or ours. `again`
+// marks a retry: all conditions are looked up, and kVersionChanged means that one of the caller's
+// fails.
 Task<Result<std::optional<RegistryRevision>>> SignedRegistryImpl::commit_once(Context context,
                                                                               RegistryChange change,
                                                                               bool again) {
@@ -239,14 +240,14 @@ Task<Result<std::optional<RegistryRevision>>> SignedRegistryImpl::commit_once(Co
   if (reserved) {
     for (auto& put : change.puts) {
       const RegistryEntry& entry = there.at(put.key);
-      const RecordPlace place{cluster_, put.key, entry.created, entry.version + 1};
-      put.value = sign_record(*signer_, place, put.value);
+      const RecordPosition position{cluster_, put.key, entry.created, entry.version + 1};
+      put.value = sign_record(*signer_, position, put.value);
     }
     Result<RegistryRevision> made = co_await registry_->commit(context, std::move(change));
     if (made) co_return std::optional(*made);
     reserved = Error(made.error());
   }
-  if (reserved.error().code() == StatusCode::kChanged) co_return std::nullopt;
+  if (reserved.error().code() == StatusCode::kVersionChanged) co_return std::nullopt;
   co_return Error(reserved.error());
 }
 
@@ -298,13 +299,13 @@ Task<Result<size_t>> SignedRegistryImpl::sign_again(Context context) {
   const std::string key_id = signer_->sign("").key_id;
   size_t signed_again = 0;
   for (const RegistryEntry& entry : view.entries) {
-    const auto opened = open(entry);
-    if (!opened || opened->key_id == key_id) continue;
+    const auto verified = verify(entry);
+    if (!verified || verified->key_id == key_id) continue;
     RegistryChange change{.conditions = {{entry.key, entry.changed}}};
     change.puts.push_back(
         {entry.key,
          sign_record(*signer_, {cluster_, entry.key, entry.created, entry.version + 1},
-                     opened->value),
+                     verified->value),
          entry.lease});
     Result<RegistryRevision> made = co_await registry_->commit(context, std::move(change));
     if (made) {
@@ -312,7 +313,7 @@ Task<Result<size_t>> SignedRegistryImpl::sign_again(Context context) {
       continue;
     }
     const StatusCode code = made.error().code();
-    const bool passed_over = code == StatusCode::kChanged || code == StatusCode::kNotFound;
+    const bool passed_over = code == StatusCode::kVersionChanged || code == StatusCode::kNotFound;
     if (!passed_over) co_return Error(made.error());
   }
   co_return signed_again;

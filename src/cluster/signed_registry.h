@@ -33,7 +33,7 @@ class SignedRegistry : public Registry {
 
   // Returns the hidden entries seen by listings and watches, by key.
   virtual std::vector<RejectedRecord> rejected() const = 0;
-  // Called after the signer's keys changed: watches end with kOutOfRange, so that mirrors verify
+  // Called after the signer's keys changed: watches end with kOutOfRange, so that caches verify
   // all records again.
   virtual void keys_changed() = 0;
   // Signs valid records again that do not use the signer's first key. Returns how many; a record

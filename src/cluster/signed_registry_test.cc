@@ -10,20 +10,20 @@
 
 #include "cluster/cluster_records.h"
 #include "cluster/embedded_registry.h"
+#include "cluster/faulty_registry_test.h"
 #include "cluster/record_signer_test.h"
-#include "cluster/registry_door_test.h"
-#include "cluster/registry_map.h"
-#include "cluster/registry_mirror.h"
-#include "cluster/told_test.h"
+#include "cluster/recorded_events_test.h"
+#include "cluster/registry_cache.h"
+#include "cluster/registry_view_source.h"
 #include "cluster/wait_until_test.h"
 #include "telemetry/metric_values_test.h"
 
 namespace leat {
 namespace {
 
+using testing::FaultyRegistry;
 using testing::KnownKeys;
-using testing::RegistryDoor;
-using testing::Told;
+using testing::RecordedEvents;
 using testing::wait_until;
 
 ClusterMount mount_at(const std::string& path, const std::string& source) {
@@ -31,9 +31,9 @@ ClusterMount mount_at(const std::string& path, const std::string& source) {
 }
 
 // Refuses every change.
-class RefusingDoor : public RegistryDoor {
+class RejectingRegistry : public FaultyRegistry {
  public:
-  RefusingDoor(Registry& behind, StatusCode why) : RegistryDoor(behind), why_(why) {}
+  RejectingRegistry(Registry& behind, StatusCode why) : FaultyRegistry(behind), why_(why) {}
   Task<Result<RegistryRevision>> commit(Context, RegistryChange) override {
     co_return error(why_, "made to fail");
   }
@@ -47,15 +47,15 @@ class SignedRegistryTest : public ::testing::Test {
   SignedRegistryTest()
       : stranger_(EmbeddedRegistry::open({}, make_disk(executor_), executor_).value()),
         worker_(worker(keys_)) {}
-  ~SignedRegistryTest() override { executor_.wait(stranger_->stop()); }
+  ~SignedRegistryTest() override { executor_.block_on(stranger_->stop()); }
 
   std::unique_ptr<SignedRegistry> worker(std::shared_ptr<const RecordSigner> signer,
                                          std::string cluster = "test") {
-    return SignedRegistry::create(std::make_unique<RegistryDoor>(*stranger_), std::move(signer),
+    return SignedRegistry::create(std::make_unique<FaultyRegistry>(*stranger_), std::move(signer),
                                   std::move(cluster));
   }
   Result<RegistryRevision> commit(Registry& registry, RegistryChange change) {
-    return executor_.wait(registry.commit(Context::background(), std::move(change)));
+    return executor_.block_on(registry.commit(Context::background(), std::move(change)));
   }
   RegistryRevision put(Registry& registry, const std::string& key, const std::string& value) {
     auto made = commit(registry, {.puts = {{key, value}}});
@@ -63,7 +63,7 @@ class SignedRegistryTest : public ::testing::Test {
     return made.value_or(0);
   }
   RegistryView list(Registry& registry, const std::string& prefix = "") {
-    return executor_.wait(registry.list(Context::background(), prefix)).value();
+    return executor_.block_on(registry.list(Context::background(), prefix)).value();
   }
   // Returns "" for an absent key.
   std::string value(Registry& registry, const std::string& key) {
@@ -189,19 +189,19 @@ TEST_F(SignedRegistryTest, RejectedRecordIsCountedByReason) {
 TEST_F(SignedRegistryTest, WatchShowsForgedChangeAsRemoval) {
   auto watched = worker(keys_);
   std::stop_source stop;
-  Told told;
+  RecordedEvents recorded;
   auto watch = std::async(std::launch::async, [&] {
-    return executor_.wait(watched->watch(Context::background().with_cancel(stop.get_token()), "m/",
-                                         list(*stranger_).revision, told.sink()));
+    return executor_.block_on(watched->watch(Context::background().with_cancel(stop.get_token()),
+                                             "m/", list(*stranger_).revision, recorded.sink()));
   });
-  ASSERT_TRUE(told.wait_until_it_stands());
+  ASSERT_TRUE(recorded.wait_until_started());
   const RegistryRevision signed_at = put(*worker_, "m/a", "one");
-  ASSERT_TRUE(told.wait_for_revision(signed_at));
+  ASSERT_TRUE(recorded.wait_for_revision(signed_at));
   const RegistryRevision forged_at = put(*stranger_, "m/a", "two");
-  ASSERT_TRUE(told.wait_for_revision(forged_at));
+  ASSERT_TRUE(recorded.wait_for_revision(forged_at));
   stop.request_stop();
   EXPECT_FALSE(watch.get());
-  const auto events = told.events();
+  const auto events = recorded.events();
   ASSERT_EQ(events.size(), 2u) << "the value and the forgery; that the key was reserved is no news";
   EXPECT_EQ(events[0].kind, RegistryEvent::Kind::kPut);
   EXPECT_EQ(events[0].entry.value, "one");
@@ -210,7 +210,7 @@ TEST_F(SignedRegistryTest, WatchShowsForgedChangeAsRemoval) {
 }
 
 TEST_F(SignedRegistryTest, ForgedMountIsNotInTheView) {
-  auto map = RegistryMap::start(*worker_, {.cluster = "test"}, executor_);
+  auto map = RegistryViewSource::start(*worker_, {.cluster = "test"}, executor_);
   put(*worker_, mount_key("/good"), encode_mount(mount_at("/good", "s3://a/")));
   put(*stranger_, mount_key("/evil"), encode_mount(mount_at("/evil", "file:///etc")));
   const RegistryRevision last =
@@ -218,7 +218,7 @@ TEST_F(SignedRegistryTest, ForgedMountIsNotInTheView) {
   EXPECT_TRUE(wait_until([&] { return map->view()->revision >= last; }));
   EXPECT_EQ(map->view()->mounts.size(), 2u);
   EXPECT_FALSE(map->view()->mounts.contains("/evil"));
-  executor_.wait(map->stop());
+  executor_.block_on(map->stop());
 }
 
 TEST_F(SignedRegistryTest, PutReplacesHiddenRecord) {
@@ -227,7 +227,7 @@ TEST_F(SignedRegistryTest, PutReplacesHiddenRecord) {
   EXPECT_EQ(value(*worker_, "a"), "ours");
   auto taken = commit(*worker_, {.conditions = {{"a", 0}}, .puts = {{"a", "again"}}});
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(taken.error().code(), StatusCode::kVersionChanged);
 }
 
 TEST_F(SignedRegistryTest, HiddenRecordBesideAbsentIsReplaced) {
@@ -244,7 +244,7 @@ TEST_F(SignedRegistryTest, ReservedKeyIsAbsentAndCanBeTaken) {
   EXPECT_EQ(value(*worker_, "a"), "ours");
 }
 
-TEST_F(SignedRegistryTest, UnknownSecretStandsInTheWay) {
+TEST_F(SignedRegistryTest, UnknownSecretBlocksCreation) {
   const auto other = worker(std::make_shared<KnownKeys>(std::vector<std::string>{"two"}));
   put(*other, "leader", "theirs");
   auto refused = commit(*worker_, {.conditions = {{"leader", 0}}, .puts = {{"leader", "ours"}}});
@@ -261,12 +261,12 @@ TEST_F(SignedRegistryTest, ChangeIsMadeUnderItsConditions) {
   const RegistryRevision other = put(*worker_, "leader", "b");
   auto refused = commit(*worker_, {.conditions = {{"leader", lead}}, .puts = {{"ring", "2"}}});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(refused.error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(
       commit(*worker_, {.conditions = {{"leader", lead}}, .removals = {"ring"}}).error().code(),
-      StatusCode::kChanged);
+      StatusCode::kVersionChanged);
   EXPECT_EQ(commit(*worker_, {.conditions = {{"none", lead}}, .puts = {{"x", "2"}}}).error().code(),
-            StatusCode::kChanged);
+            StatusCode::kVersionChanged);
   EXPECT_EQ(value(*worker_, "ring"), "1");
   EXPECT_EQ(value(*stranger_, "x"), "") << "nothing is reserved for it";
   auto made = commit(*worker_, {.conditions = {{"leader", other}},
@@ -278,7 +278,7 @@ TEST_F(SignedRegistryTest, ChangeIsMadeUnderItsConditions) {
   EXPECT_EQ(value(*worker_, "ring"), "");
 }
 
-TEST_F(SignedRegistryTest, RefusesWhatCannotBe) {
+TEST_F(SignedRegistryTest, RejectsInvalidChanges) {
   EXPECT_EQ(commit(*worker_, {.puts = {{"a", "1"}, {"a", "2"}}}).error().code(),
             StatusCode::kInvalidArgument);
   const std::string large(Registry::kValueBytesMax, 'x');
@@ -312,10 +312,10 @@ TEST_F(SignedRegistryTest, ConcurrentPutsAreAllMade) {
 
 TEST_F(SignedRegistryTest, LeaseTakesItsRecordsAlong) {
   const auto lease =
-      executor_.wait(worker_->grant(Context::background(), std::chrono::seconds(60))).value();
+      executor_.block_on(worker_->grant(Context::background(), std::chrono::seconds(60))).value();
   ASSERT_TRUE(commit(*worker_, {.puts = {{"w", "here", lease}}}));
   EXPECT_EQ(list(*worker_).entries.at(0).lease, lease);
-  ASSERT_TRUE(executor_.wait(worker_->revoke(Context::background(), lease)));
+  ASSERT_TRUE(executor_.block_on(worker_->revoke(Context::background(), lease)));
   EXPECT_TRUE(list(*stranger_).entries.empty());
   EXPECT_EQ(commit(*worker_, {.puts = {{"w", "here", lease}}}).error().code(),
             StatusCode::kNotFound);
@@ -325,14 +325,14 @@ TEST_F(SignedRegistryTest, SecretsAreExchangedInSteps) {
   const auto keys = std::make_shared<KnownKeys>(std::vector<std::string>{"one", "two"});
   const auto reader = worker(keys);
   const auto lease =
-      executor_.wait(worker_->grant(Context::background(), std::chrono::seconds(60))).value();
+      executor_.block_on(worker_->grant(Context::background(), std::chrono::seconds(60))).value();
   ASSERT_TRUE(commit(*worker_, {.puts = {{"m", "mount"}, {"w", "worker", lease}}}));
   put(*stranger_, "evil", "x");
   keys->set({"two", "one"});
-  auto again = executor_.wait(reader->sign_again(Context::background()));
+  auto again = executor_.block_on(reader->sign_again(Context::background()));
   ASSERT_TRUE(again) << again.error().to_string();
   EXPECT_EQ(*again, 2u);
-  EXPECT_EQ(executor_.wait(reader->sign_again(Context::background())), 0u);
+  EXPECT_EQ(executor_.block_on(reader->sign_again(Context::background())), 0u);
   keys->set({"two"});
   EXPECT_EQ(value(*reader, "m"), "mount");
   EXPECT_EQ(value(*reader, "w"), "worker");
@@ -345,28 +345,28 @@ TEST_F(SignedRegistryTest, SigningAgainPassesOverChanges) {
   const auto keys = std::make_shared<KnownKeys>(std::vector<std::string>{"two", "one"});
   const auto sign_again = [&](StatusCode why) {
     const auto signer =
-        SignedRegistry::create(std::make_unique<RefusingDoor>(*stranger_, why), keys, "test");
-    return executor_.wait(signer->sign_again(Context::background()));
+        SignedRegistry::create(std::make_unique<RejectingRegistry>(*stranger_, why), keys, "test");
+    return executor_.block_on(signer->sign_again(Context::background()));
   };
-  EXPECT_EQ(sign_again(StatusCode::kChanged), 0u) << "another worker has put it meanwhile";
+  EXPECT_EQ(sign_again(StatusCode::kVersionChanged), 0u) << "another worker has put it meanwhile";
   EXPECT_EQ(sign_again(StatusCode::kNotFound), 0u) << "its lease has gone";
   const auto lost = sign_again(StatusCode::kUnavailable);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code(), StatusCode::kUnavailable);
 }
 
-TEST_F(SignedRegistryTest, NewKeysReachAMirror) {
+TEST_F(SignedRegistryTest, NewKeysReachACache) {
   const auto keys = std::make_shared<KnownKeys>(std::vector<std::string>{"two"});
   const auto reader = worker(keys);
   put(*worker_, "m/a", "mount");
-  auto mirror =
-      RegistryMirror::start(*reader, "m/", {.pause_min = std::chrono::milliseconds(5)}, executor_);
-  ASSERT_TRUE(executor_.wait(mirror->first_view(Context::background())));
-  EXPECT_TRUE(mirror->view()->entries.empty());
+  auto cache =
+      RegistryCache::start(*reader, "m/", {.backoff_min = std::chrono::milliseconds(5)}, executor_);
+  ASSERT_TRUE(executor_.block_on(cache->first_view(Context::background())));
+  EXPECT_TRUE(cache->view()->entries.empty());
   keys->set({"two", "one"});
   reader->keys_changed();
-  EXPECT_TRUE(wait_until([&] { return mirror->view()->entries.size() == 1; }));
-  executor_.wait(mirror->stop());
+  EXPECT_TRUE(wait_until([&] { return cache->view()->entries.size() == 1; }));
+  executor_.block_on(cache->stop());
 }
 
 TEST_F(SignedRegistryTest, KeysChangeBetweenListingAndWatch) {
@@ -379,11 +379,11 @@ TEST_F(SignedRegistryTest, KeysChangeBetweenListingAndWatch) {
     keys->set({"two", "one"});
     reader->keys_changed();
   };
-  auto mirror = RegistryMirror::start(
-      *reader, "m/", {.pause_min = std::chrono::milliseconds(5), .changed = after_listing},
+  auto cache = RegistryCache::start(
+      *reader, "m/", {.backoff_min = std::chrono::milliseconds(5), .changed = after_listing},
       executor_);
-  EXPECT_TRUE(wait_until([&] { return mirror->view()->entries.size() == 1; }));
-  executor_.wait(mirror->stop());
+  EXPECT_TRUE(wait_until([&] { return cache->view()->entries.size() == 1; }));
+  executor_.block_on(cache->stop());
 }
 
 }  // namespace

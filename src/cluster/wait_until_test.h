@@ -12,11 +12,11 @@ namespace leat::testing {
 
 // Returns false after `patience`. `pause`: poll interval; larger for expensive conditions.
 template <class F>
-bool wait_until(F condition, Clock::duration patience = std::chrono::seconds(30),
-                Clock::duration pause = std::chrono::milliseconds(5)) {
-  for (const auto end = Clock::now() + patience; Clock::now() < end;) {
+bool wait_until(F condition, Clock::duration timeout = std::chrono::seconds(30),
+                Clock::duration interval = std::chrono::milliseconds(5)) {
+  for (const auto end = Clock::now() + timeout; Clock::now() < end;) {
     if (condition()) return true;
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(interval);
   }
   return false;
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/whole_file.h"
+#include "base/read_file.h"
 #include "config/nearest.h"
 #include "config/toml_document.h"
 
@@ -17,12 +17,12 @@ constexpr std::string_view kEnvironmentPrefix = "LEAT_";
 
 // Returns one line, since it stands in a comment.
 std::string describe(const OptionSource& source) {
-  std::string place = source.place;
-  std::ranges::replace_if(place, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::string location = source.location;
+  std::ranges::replace_if(location, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   if (source.origin == OptionOrigin::kDefault) return "default";
   const char* in_front = source.origin == OptionOrigin::kFile ? "from " : "from the ";
   const char* behind = source.origin == OptionOrigin::kFile ? " " : ", ";
-  return fmt::format("{}{}{}{}", in_front, to_string(source.origin), behind, place);
+  return fmt::format("{}{}{}{}", in_front, to_string(source.origin), behind, location);
 }
 
 // Checks that the TOML kind of the value, with or without quotes, suits the option's type.
@@ -57,7 +57,7 @@ Result<> check_kind(const Option& option, const TomlValue& value) {
 }
 
 Result<std::string> read_whole(const std::string& path) {
-  Result<std::string> text = read_whole_file(path);
+  Result<std::string> text = read_file(path);
   if (text) return text;
   return error(text.error().with_context("the configuration file cannot be used"));
 }
@@ -97,7 +97,7 @@ Result<> Config::add(Layer& layer, std::string_view name, std::string_view text,
   return {};
 }
 
-void Config::take(Layer layer) {
+void Config::apply(Layer layer) {
   for (auto& [name, setting] : layer) {
     Setting& current = settings_.find(name)->second;
     if (current.source.origin <= setting.source.origin) current = std::move(setting);
@@ -113,15 +113,15 @@ Result<> Config::read_toml(std::string_view text, const std::string& name) {
   LEAT_TRY(std::vector<TomlValue> values, parse_toml(text, name));
   Layer layer;
   for (const TomlValue& value : values) {
-    std::string place = fmt::format("{}:{}", name, value.line);
+    std::string location = fmt::format("{}:{}", name, value.line);
     const Option* option = schema_.find(value.key);
     Result<> fits = option != nullptr ? check_kind(*option, value) : Result<>();
-    if (fits) fits = add(layer, value.key, value.text, {OptionOrigin::kFile, place});
+    if (fits) fits = add(layer, value.key, value.text, {OptionOrigin::kFile, location});
     if (!fits) {
-      return error(fits.error().code(), fmt::format("{}: {}", place, fits.error().message()));
+      return error(fits.error().code(), fmt::format("{}: {}", location, fits.error().message()));
     }
   }
-  take(std::move(layer));
+  apply(std::move(layer));
   return {};
 }
 
@@ -151,14 +151,14 @@ Result<> Config::read_environment(std::span<const char* const> variables,
                    fmt::format("environment variable {}: {}", name, added.error().message()));
     }
   }
-  take(std::move(layer));
+  apply(std::move(layer));
   return {};
 }
 
-Result<> Config::set(std::string_view name, std::string_view text, std::string place) {
+Result<> Config::set(std::string_view name, std::string_view text, std::string location) {
   Layer layer;
-  LEAT_CHECK_OK(add(layer, name, text, {OptionOrigin::kFlag, std::move(place)}));
-  take(std::move(layer));
+  LEAT_CHECK_OK(add(layer, name, text, {OptionOrigin::kFlag, std::move(location)}));
+  apply(std::move(layer));
   return {};
 }
 
@@ -220,7 +220,7 @@ std::string Config::to_toml() const {
       bool bare = option->type == OptionType::kBool || option->type == OptionType::kInteger;
       std::string text = format_value(current.value);
       out += fmt::format("# {} ({}{})\n{} = {}\n", option->help, describe(current.source),
-                         option->hot ? "; changes without a restart" : "",
+                         option->reloadable ? "; changes without a restart" : "",
                          option->name.substr(section.empty() ? 0 : section.size() + 1),
                          bare ? text : quote_toml(text));
     }
@@ -239,7 +239,7 @@ std::string Config::to_template() const {
     const bool bare = option.type == OptionType::kBool || option.type == OptionType::kInteger;
     const std::string range = range_of(option);
     out += fmt::format("# {}{}{}\n#{} = {}\n", option.help, range.empty() ? "" : "; " + range,
-                       option.hot ? " (leat config reload changes it)" : "",
+                       option.reloadable ? " (leat config reload changes it)" : "",
                        option.name.substr(dot == std::string::npos ? 0 : dot + 1),
                        bare ? option.default_text : quote_toml(option.default_text));
   }

@@ -26,7 +26,8 @@ std::string_view to_string(OptionOrigin origin);
 
 struct OptionSource {
   OptionOrigin origin = OptionOrigin::kDefault;
-  std::string place;  // "/etc/leat.toml:3", "LEAT_CACHE_SIZE", "--cache-size"; empty for defaults
+  std::string
+      location;  // "/etc/leat.toml:3", "LEAT_CACHE_SIZE", "--cache-size"; empty for defaults
 };
 
 class Config {
@@ -42,8 +43,8 @@ class Config {
   // have another purpose.
   Result<> read_environment(std::span<const char* const> variables,
                             std::span<const std::string> reserved = {});
-  // Sets one option. `place` is where the user wrote it, such as "--cache-size".
-  Result<> set(std::string_view name, std::string_view text, std::string place);
+  // Sets one option. `location` is where the user wrote it, such as "--cache-size".
+  Result<> set(std::string_view name, std::string_view text, std::string location);
 
   // Each aborts unless the schema has `name` with this type.
   uint64_t bytes(std::string_view name) const;
@@ -75,7 +76,7 @@ class Config {
 
   Result<> add(Layer& layer, std::string_view name, std::string_view text,
                OptionSource source) const;
-  void take(Layer layer);
+  void apply(Layer layer);
   const Setting& setting(std::string_view name) const;
 
   Schema schema_;

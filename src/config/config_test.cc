@@ -33,7 +33,7 @@ Schema make_schema() {
        .type = OptionType::kString,
        .default_text = "info",
        .help = "How much.",
-       .hot = true},
+       .reloadable = true},
       {.name = "catalog.max_age",
        .type = OptionType::kDuration,
        .default_text = "60s",
@@ -96,7 +96,7 @@ TEST(Config, WithoutLayersEverythingIsDefault) {
   EXPECT_EQ(config.source("cache.size").origin, OptionOrigin::kDefault);
 }
 
-TEST(Config, LaterOriginsWinInWhateverOrderTheyAreRead) {
+TEST(Config, HigherOriginsWinInAnyReadOrder) {
   constexpr std::string_view kFile = "log_level = 'debug'\n[cache]\nsize = '1GiB'\ndir = '/f'\n";
   const std::vector<const char*> environment = {"HOME=/x", "LEAT_CACHE_SIZE=2GiB",
                                                 "LEAT_FETCH_REQUESTS=7"};
@@ -112,9 +112,9 @@ TEST(Config, LaterOriginsWinInWhateverOrderTheyAreRead) {
     EXPECT_EQ(config->text("cache.dir"), "/f");
     EXPECT_EQ(config->text("log_level"), "debug");
     EXPECT_EQ(config->integer("fetch.requests"), 9);
-    EXPECT_EQ(config->source("cache.size").place, "LEAT_CACHE_SIZE");
-    EXPECT_EQ(config->source("cache.dir").place, "f.toml:4");
-    EXPECT_EQ(config->source("fetch.requests").place, "--requests");
+    EXPECT_EQ(config->source("cache.size").location, "LEAT_CACHE_SIZE");
+    EXPECT_EQ(config->source("cache.dir").location, "f.toml:4");
+    EXPECT_EQ(config->source("fetch.requests").location, "--requests");
     EXPECT_EQ(config->source("mount.read_only").origin, OptionOrigin::kDefault);
   }
   EXPECT_THAT(forward.differences(backward), IsEmpty());
@@ -122,7 +122,7 @@ TEST(Config, LaterOriginsWinInWhateverOrderTheyAreRead) {
               ElementsAre("cache.size", "cache.dir", "log_level", "fetch.requests"));
 }
 
-TEST(Config, TheSameOptionGivenTwiceOnTheCommandLineTakesTheLast) {
+TEST(Config, LastFlagOfOneOptionWins) {
   Config config(make_schema());
   ASSERT_TRUE(config.set("cache.size", "1GiB", "--cache-size"));
   ASSERT_TRUE(config.set("cache.size", "3GiB", "--cache-size"));
@@ -204,7 +204,7 @@ TEST(Config, FilesAreReadAndMissingOnesAreNotFound) {
   Config config(make_schema());
   ASSERT_TRUE(config.read_file(path));
   EXPECT_EQ(config.bytes("cache.size"), 5 * kMiB);
-  EXPECT_EQ(config.source("cache.size").place, path + ":2");
+  EXPECT_EQ(config.source("cache.size").location, path + ":2");
   Result<> missing = config.read_file(path + ".none");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code(), StatusCode::kNotFound);

@@ -32,7 +32,7 @@ struct Option {
   std::string default_text;  // as on the command line
   std::string help;          // one line
   std::string unit{};        // for integers: the counted thing
-  bool hot = false;          // a change takes effect without a restart
+  bool reloadable = false;   // a change takes effect without a restart
   // Bounds of sizes, durations and integers, as on the command line; empty: no bound.
   std::string min{}, max{};
   bool or_zero = false;  // 0 is valid although it is below `min`: it has a special meaning

@@ -64,7 +64,7 @@ void check(const Opened& file, ByteRange range, const Result<Bytes>& bytes, Mode
     return;
   }
   StatusCode code = bytes.error().code();
-  EXPECT_TRUE(code == StatusCode::kChanged || code == StatusCode::kUnavailable ||
+  EXPECT_TRUE(code == StatusCode::kVersionChanged || code == StatusCode::kUnavailable ||
               code == StatusCode::kTimedOut)
       << bytes.error().to_string();
 }
@@ -121,7 +121,7 @@ Task<> wander(Model* model, uint64_t seed) {
 
 class FetchModelTest : public testing::FetcherRig {
  protected:
-  void run(bool with_store, uint64_t packed_bytes_max, bool stop_under_way) {
+  void run(bool with_store, uint64_t packed_bytes_max, bool stop_in_flight) {
     const uint64_t seed = std::random_device{}();
     SCOPED_TRACE("seed " + std::to_string(seed));
     RecordProperty("seed", std::to_string(seed));
@@ -135,13 +135,13 @@ class FetchModelTest : public testing::FetcherRig {
     for (int i = 0; i < kWanderers; ++i) executor_.spawn(wander(&model, seed + 100 + i));
     done.wait();
     EXPECT_GT(model.reads_right, 0u);
-    if (stop_under_way) {
+    if (stop_in_flight) {
       for (size_t i = 0; i < Bucket::kObjects; ++i) {
         FileRefPtr ref = bucket.open(i).ref;
         for (uint64_t at = 0; at < ref->size; at += kBlockBytes) fetcher_->prefetch(ref, {at, 1});
       }
     }
-    executor_.wait(fetcher_->stop());
+    executor_.block_on(fetcher_->stop());
     EXPECT_LE(fetcher_->stats().memory_bytes, 300 * kKiB);
     EXPECT_EQ(fetcher_->stats().requests_in_flight, 0u);
   }

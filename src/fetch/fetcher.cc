@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fetch/chain_fetcher.h"
-#include "runtime/traced.h"
+#include "fetch/fetcher_impl.h"
+#include "runtime/scoped_span.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -29,28 +29,29 @@ Counter bytes_memory("leat_fetch_bytes_total", kBytesHelp, R"(origin="memory")")
 Counter bytes_cache("leat_fetch_bytes_total", kBytesHelp, R"(origin="cache")");
 Counter bytes_source("leat_fetch_bytes_total", kBytesHelp, R"(origin="source")");
 Counter bytes_direct("leat_fetch_bytes_total", kBytesHelp, R"(origin="local_disk")");
-Counter joined_total("leat_fetch_joined_total", "Waits for a request that another reader had made",
-                     "", Stability::kExperimental);
+Counter coalesced_total("leat_fetch_coalesced_total",
+                        "Reads that joined a store request of another reader in flight", "",
+                        Stability::kExperimental);
 Counter cache_retries("leat_fetch_cache_retries_total",
-                      "Reads that the page store could not answer although it had said so", "",
+                      "Reads retried because cached data was evicted or failed to read", "",
                       Stability::kExperimental);
 
 const MetricFamily kMemory(MetricType::kGauge, "leat_fetch_memory_bytes",
-                           "Memory of ranges under way or recently fetched");
+                           "Memory of ranges in flight or recently fetched");
 const MetricFamily kReadsWaiting(MetricType::kGauge, "leat_fetch_reads_waiting",
                                  "Reads that wait for memory");
 const MetricFamily kReadBytes(MetricType::kGauge, "leat_fetch_read_bytes",
-                              "Bytes of reads under way", "", Stability::kExperimental);
+                              "Bytes of reads in flight", "", Stability::kExperimental);
 const MetricFamily kRequestsInFlight(MetricType::kGauge, "leat_fetch_requests_in_flight",
-                                     "Requests to stores under way");
+                                     "Requests to stores in flight");
 
-void count_joined(const std::vector<ReadPart>& parts, size_t own) {
-  size_t awaited = std::ranges::count_if(parts, &ReadPart::under_way);
-  joined_total.add(awaited - std::min(awaited, own));
+void count_coalesced(const std::vector<ReadPart>& parts, size_t own) {
+  size_t awaited = std::ranges::count_if(parts, &ReadPart::in_flight);
+  coalesced_total.add(awaited - std::min(awaited, own));
 }
 
 // Marks flights of a load that have readers: these may return for the rest.
-void note_wanted(const std::vector<ReadPart>& parts) {
+void mark_wanted(const std::vector<ReadPart>& parts) {
   for (const ReadPart& part : parts) {
     if (part.reader) part.reader.flight()->wanted = true;
   }
@@ -58,7 +59,7 @@ void note_wanted(const std::vector<ReadPart>& parts) {
 
 // Bytes of reads in flight from any origin: together half of the memory, and one store three
 // quarters of that. A read keeps its first parts while it waits for the rest.
-FairGate::Limits read_limits(uint64_t memory_bytes_max) {
+FairSemaphore::Limits read_limits(uint64_t memory_bytes_max) {
   const uint64_t all = std::max(memory_bytes_max / 2, kFlightBytesMax);
   return {all, all, all - all / 4};
 }
@@ -76,10 +77,10 @@ Result<> check_range(const FileRef& ref, ByteRange range) {
                            range.offset, ref.key, ref.size));
 }
 
-ChainFetcher::ChainFetcher(FetcherOptions options, PageStore* store, SourceTable& sources,
-                           Executor& executor)
+FetcherImpl::FetcherImpl(FetcherOptions options, PageStore* store, SourceTable& sources,
+                         Executor& executor)
     : memory_bytes_max_(options.memory_bytes_max),
-      memory_(options.memory_bytes_max, options.unread_young, options.now),
+      memory_(options.memory_bytes_max, options.unread_ttl, options.now),
       reads_(read_limits(options.memory_bytes_max)),
       runner_(options, store, sources, executor, table_, memory_),
       memory_gauge_(kMemory, [this] { return static_cast<double>(memory_.bytes()); }),
@@ -88,19 +89,19 @@ ChainFetcher::ChainFetcher(FetcherOptions options, PageStore* store, SourceTable
       requests_gauge_(kRequestsInFlight,
                       [this] { return static_cast<double>(runner_.requests_in_flight()); }) {}
 
-ChainFetcher::~ChainFetcher() {
+FetcherImpl::~FetcherImpl() {
   LEAT_CHECK(runner_.idle());
 }
 
 // Packed objects are fetched and written as a whole.
-FlightTable::ClaimLimits ChainFetcher::claim_limits(const FileRef& ref, size_t flights_max) const {
+FlightTable::ClaimLimits FetcherImpl::claim_limits(const FileRef& ref, size_t flights_max) const {
   PageStore* store = runner_.store_for(ref);
   bool whole = store != nullptr && store->packed(ref);
   return {whole ? std::max(ref.size, kFlightBytesMax) : kFlightBytesMax, flights_max};
 }
 
-std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range,
-                                             bool ask_store) const {
+std::vector<ByteRange> FetcherImpl::missing(const FileRef& ref, ByteRange range,
+                                            bool ask_store) const {
   PageStore* store = runner_.store_for(ref);
   if (store != nullptr && ask_store) return store->missing(ref, range);
   if (store != nullptr && store->packed(ref)) return {ByteRange{0, ref.size}};
@@ -110,30 +111,30 @@ std::vector<ByteRange> ChainFetcher::missing(const FileRef& ref, ByteRange range
 
 // --- reading -------------------------------------------------------------------------------------
 
-Task<Result<FairGate::Permit>> ChainFetcher::admit(Context context, FileRefPtr ref,
-                                                   ByteRange range) {
-  FairGate::Ask ask = fair_ask(*ref, range.size);
+Task<Result<FairSemaphore::Permit>> FetcherImpl::admit(Context context, FileRefPtr ref,
+                                                       ByteRange range) {
+  FairSemaphore::Request request = fair_request(*ref, range.size);
   // A read from the disk does not wait behind reads of the same store when that hangs.
   if (PageStore* store = runner_.store_for(*ref); store && store->missing(*ref, range).empty()) {
-    ask.group ^= 1;
+    request.tenant ^= 1;
   }
-  const Traced memory(context, "wait for memory");
-  co_return co_await reads_.acquire(context, ask, "a read that waits for memory");
+  const ScopedSpan memory(context, "fetch.memory.wait");
+  co_return co_await reads_.acquire(context, request, "a read that waits for memory");
 }
 
-Task<Result<Bytes>> ChainFetcher::read_direct(Context context, FileRefPtr ref, ByteRange range) {
+Task<Result<Bytes>> FetcherImpl::read_direct(Context context, FileRefPtr ref, ByteRange range) {
   Result<Bytes> bytes = co_await runner_.read_source(ref, range, context);
   if (bytes) bytes_direct.add(range.size);
   co_return bytes;
 }
 
-Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRange range) {
+Task<Result<Bytes>> FetcherImpl::read(Context context, FileRefPtr ref, ByteRange range) {
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
   if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
   auto permit = co_await admit(context, ref, range);
   if (!permit) co_return Error(permit.error());
-  if (ref->cache == CacheUse::kNone) co_return co_await read_direct(context, ref, range);
+  if (ref->cache == CacheUse::kBypass) co_return co_await read_direct(context, ref, range);
   Bytes rope;
   for (unsigned tries = 0; rope.size() < range.size; ++tries) {
     LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
@@ -146,29 +147,29 @@ Task<Result<Bytes>> ChainFetcher::read(Context context, FileRefPtr ref, ByteRang
   co_return rope;
 }
 
-std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRange range,
-                                                  bool ask_store, const Activity::Token& token) {
+std::vector<ReadPart> FetcherImpl::find_or_start(const FileRefPtr& ref, ByteRange range,
+                                                 bool ask_store, const Gate::Holder& token) {
   for (unsigned tries = 1;; ++tries) {
-    FlightTable::Look look = table_.look(ref->id, range);
-    note_wanted(look.parts);
-    for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
-    if (look.complete) return std::move(look.parts);
+    FlightTable::Lookup lookup = table_.lookup(ref->id, range);
+    mark_wanted(lookup.parts);
+    for (const FlightPtr& flight : lookup.fully_read) memory_.on_fully_read(flight);
+    if (lookup.complete) return std::move(lookup.parts);
     std::vector<ByteRange> to_fetch;
-    if (std::ranges::any_of(look.parts, &ReadPart::elsewhere)) {
+    if (std::ranges::any_of(lookup.parts, &ReadPart::not_in_memory)) {
       to_fetch = missing(*ref, range, ask_store);
     }
     if (to_fetch.empty()) {
-      count_joined(look.parts, 0);
-      return std::move(look.parts);
+      count_coalesced(lookup.parts, 0);
+      return std::move(lookup.parts);
     }
     std::optional<uint64_t> generation;
-    if (tries < kClaimTries) generation = look.generation;
+    if (tries < kClaimTries) generation = lookup.generation;
     auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
     if (!claim) continue;
-    note_wanted(claim->parts);
-    count_joined(claim->parts, claim->started.size());
+    mark_wanted(claim->parts);
+    count_coalesced(claim->parts, claim->started.size());
     for (FlightPtr& flight : claim->started) {
-      runner_.launch(std::move(flight), Urgency::kDemand, {}, token.another());
+      runner_.launch(std::move(flight), FlightPriority::kDemand, {}, token.another());
     }
     return std::move(claim->parts);
   }
@@ -176,8 +177,8 @@ std::vector<ReadPart> ChainFetcher::find_or_start(const FileRefPtr& ref, ByteRan
 
 // Appends the parts to `rope` in order. Ends early, without an error, if the page store has dropped
 // bytes meanwhile: the caller then looks up the rest again.
-Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts,
-                                    Bytes* rope) {
+Task<Result<>> FetcherImpl::gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts,
+                                   Bytes* rope) {
   for (ReadPart& part : parts) {
     Result<Bytes> bytes = co_await take(context, ref, part, part.range.size, part.range.size);
     if (!bytes) co_return Error(bytes.error());
@@ -191,21 +192,21 @@ Task<Result<>> ChainFetcher::gather(Context context, FileRefPtr ref, std::vector
   co_return Result<>();
 }
 
-Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart& part,
-                                       uint64_t least, uint64_t most) {
+Task<Result<Bytes>> FetcherImpl::take(Context context, FileRefPtr ref, ReadPart& part,
+                                      uint64_t least, uint64_t most) {
   const FlightPtr& flight = part.reader.flight();
   ByteRange range{part.range.offset, std::min(part.range.size, most)};
   Bytes bytes;
   if (part.in_memory()) {
-    const Traced span(context, "take from memory");
+    const ScopedSpan span(context, "fetch.memory.read");
     bytes = range.size == part.bytes.size() ? part.bytes : part.bytes.sub(0, range.size);
     bytes_memory.add(range.size);
-  } else if (part.under_way()) {
-    LEAT_CO_TRY(bytes, co_await await_arrival(context, part, range, least));
+  } else if (part.in_flight()) {
+    LEAT_CO_TRY(bytes, co_await wait_for_bytes(context, part, range, least));
     range.size = bytes.size();
     bytes_source.add(range.size);
   } else {
-    Traced span(context, "read from the cache");
+    ScopedSpan span(context, "fetch.cache.read");
     Result<Bytes> cached = co_await read_cached(context, ref, range);
     if (!cached) {
       cache_retries.add();
@@ -215,24 +216,24 @@ Task<Result<Bytes>> ChainFetcher::take(Context context, FileRefPtr ref, ReadPart
     bytes = *std::move(cached);
     bytes_cache.add(range.size);
   }
-  if (flight != nullptr) count_handed_out(flight, range);
+  if (flight != nullptr) count_delivered(flight, range);
   co_return bytes;
 }
 
 // Waits for `least` bytes of `range`, which begins the part; returns all that have arrived.
-Task<Result<Bytes>> ChainFetcher::await_arrival(Context context, const ReadPart& part,
+Task<Result<Bytes>> FetcherImpl::wait_for_bytes(Context context, const ReadPart& part,
                                                 ByteRange range, uint64_t least) {
-  Traced span(context, "wait for the store");
+  ScopedSpan span(context, "fetch.store.wait");
   Flight& flight = *part.reader.flight();
   const uint64_t offset = range.offset - flight.range.offset;
-  Result<uint64_t> come = co_await flight.arriving.wait(context, offset + least, "a read");
+  Result<uint64_t> arrived = co_await flight.buffer.wait(context, offset + least, "a read");
   span.adopt(part.trace);
-  if (come) co_return *flight.arriving.part(offset, std::min(*come - offset, range.size));
-  co_return error(come.error().with_context(fmt::format(
+  if (arrived) co_return *flight.buffer.slice(offset, std::min(*arrived - offset, range.size));
+  co_return error(arrived.error().with_context(fmt::format(
       "cannot read {} bytes at {} of '{}'", range.size, range.offset, flight.file->key)));
 }
 
-Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, ByteRange range) {
+Task<Result<Bytes>> FetcherImpl::read_cached(Context context, FileRefPtr ref, ByteRange range) {
   PageStore* store = runner_.store_for(*ref);
   if (store == nullptr) co_return error(StatusCode::kNotFound, "there is no page store");
   if (auto hot = store->try_read(*ref, range)) co_return *std::move(hot);
@@ -249,23 +250,23 @@ Task<Result<Bytes>> ChainFetcher::read_cached(Context context, FileRefPtr ref, B
 
 // Holds its permit among the reads in flight until its first bytes have arrived. From then on it
 // holds only the returned bytes, so a slow receiver does not block other reads.
-class ChainFetcher::Streamed : public StreamedRead {
+class FetcherImpl::StreamedReadImpl : public StreamedRead {
  public:
-  Streamed(ChainFetcher& fetcher, FileRefPtr ref, ByteRange range)
+  StreamedReadImpl(FetcherImpl& fetcher, FileRefPtr ref, ByteRange range)
       : fetcher_(fetcher), ref_(std::move(ref)), rest_(range) {}
 
   Task<Result<Bytes>> next(Context context) override {
     auto token = fetcher_.runner_.enter();
     if (!token) co_return stopping(*ref_);
     if (rest_.empty()) co_return Bytes();
-    std::optional<FairGate::Permit> permit;
-    if (!begun_) {
+    std::optional<FairSemaphore::Permit> permit;
+    if (!started_) {
       LEAT_CO_CHECK_OK(check_range(*ref_, rest_));
       LEAT_CO_TRY(permit, co_await fetcher_.admit(context, ref_, rest_));
-      begun_ = true;
+      started_ = true;
     }
     Result<Bytes> bytes = Bytes();
-    if (ref_->cache == CacheUse::kNone) {
+    if (ref_->cache == CacheUse::kBypass) {
       bytes = co_await fetcher_.read_direct(context, ref_, rest_);
     } else {
       bytes = co_await next_part(context, *token);
@@ -276,7 +277,7 @@ class ChainFetcher::Streamed : public StreamedRead {
 
  private:
   // `token` is the caller's, which waits for this task.
-  Task<Result<Bytes>> next_part(Context context, const Activity::Token& token) {
+  Task<Result<Bytes>> next_part(Context context, const Gate::Holder& token) {
     for (unsigned tries = 0;; ++tries) {
       LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
       if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
@@ -307,29 +308,29 @@ class ChainFetcher::Streamed : public StreamedRead {
     }
   }
 
-  ChainFetcher& fetcher_;
+  FetcherImpl& fetcher_;
   const FileRefPtr ref_;
   ByteRange rest_;
   std::vector<ReadPart> parts_;  // of `rest_`, from `at_` on
   size_t at_ = 0;
-  bool begun_ = false;
+  bool started_ = false;
 };
 
-StreamedReadPtr ChainFetcher::stream(FileRefPtr ref, ByteRange range) {
-  return std::make_shared<Streamed>(*this, std::move(ref), range);
+StreamedReadPtr FetcherImpl::stream(FileRefPtr ref, ByteRange range) {
+  return std::make_shared<StreamedReadImpl>(*this, std::move(ref), range);
 }
 
-std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range) {
+std::optional<Bytes> FetcherImpl::try_read(const FileRef& ref, ByteRange range) {
   if (!check_range(ref, range)) return std::nullopt;
   if (range.empty()) return Bytes();
-  if (ref.cache == CacheUse::kNone) return std::nullopt;
-  FlightTable::Look look = table_.look(ref.id, range);
-  note_wanted(look.parts);
-  for (const FlightPtr& flight : look.read_through) memory_.read_through(flight);
-  if (std::ranges::any_of(look.parts, &ReadPart::under_way)) return std::nullopt;
+  if (ref.cache == CacheUse::kBypass) return std::nullopt;
+  FlightTable::Lookup lookup = table_.lookup(ref.id, range);
+  mark_wanted(lookup.parts);
+  for (const FlightPtr& flight : lookup.fully_read) memory_.on_fully_read(flight);
+  if (std::ranges::any_of(lookup.parts, &ReadPart::in_flight)) return std::nullopt;
   PageStore* store = runner_.store_for(ref);
   uint64_t from_cache = 0;
-  for (ReadPart& part : look.parts) {
+  for (ReadPart& part : lookup.parts) {
     if (part.in_memory()) continue;
     auto hot = store == nullptr ? std::nullopt : store->try_read(ref, part.range);
     if (!hot) return std::nullopt;
@@ -338,30 +339,30 @@ std::optional<Bytes> ChainFetcher::try_read(const FileRef& ref, ByteRange range)
   }
   bytes_memory.add(range.size - from_cache);
   bytes_cache.add(from_cache);
-  if (look.parts.size() == 1) return std::move(look.parts.front().bytes);
+  if (lookup.parts.size() == 1) return std::move(lookup.parts.front().bytes);
   Bytes rope;
-  for (ReadPart& part : look.parts) {
-    if (part.reader && !look.complete) count_handed_out(part.reader.flight(), part.range);
+  for (ReadPart& part : lookup.parts) {
+    if (part.reader && !lookup.complete) count_delivered(part.reader.flight(), part.range);
     rope.append(part.bytes);
   }
   return rope;
 }
 
-Task<Result<SourceFilePtr>> ChainFetcher::open_file(Context context, FileRefPtr ref) {
+Task<Result<SourceFilePtr>> FetcherImpl::open_file(Context context, FileRefPtr ref) {
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
-  if (ref->cache != CacheUse::kNone && !hands_over(*ref)) co_return SourceFilePtr();
+  if (ref->cache != CacheUse::kBypass && !has_local_file(*ref)) co_return SourceFilePtr();
   co_return co_await runner_.open_file(context, ref);
 }
 
-Task<> ChainFetcher::stop() {
+Task<> FetcherImpl::stop() {
   runner_.close();
   co_await runner_.wait_idle();
 }
 
 std::unique_ptr<Fetcher> Fetcher::create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor) {
-  return std::make_unique<ChainFetcher>(std::move(options), store, sources, executor);
+  return std::make_unique<FetcherImpl>(std::move(options), store, sources, executor);
 }
 
 }  // namespace leat

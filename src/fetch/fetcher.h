@@ -2,7 +2,7 @@
 // Fetcher: the read path of one host: bytes in flight, local cache, source. Single flight: any byte
 // of a file version is requested from the store once, however many readers want it concurrently.
 // Readers get bytes before the disk does. A file's CacheUse limits this: kMemory skips the page
-// store; with kNone each reader requests the source itself. Such reads are not shared or
+// store; with kBypass each reader requests the source itself. Such reads are not shared or
 // prefetched, since the source is as near as the cache. Thread-safe.
 #pragma once
 
@@ -35,7 +35,7 @@ struct FetcherOptions {
   Clock::duration write_timeout = std::chrono::seconds(30);
   // A fetched range is read within this time if its reader is alive. After it, the range is evicted
   // if the page store has it too, and otherwise may be evicted for prefetch.
-  Clock::duration unread_young = std::chrono::seconds(5);
+  Clock::duration unread_ttl = std::chrono::seconds(5);
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
@@ -57,15 +57,15 @@ class Fetcher : public PageSource {
   // stop().
   virtual StreamedReadPtr stream(FileRefPtr ref, ByteRange range) = 0;
 
-  // Whether another process of this host may pass a file that is not of CacheUse::kNone, so that
+  // Whether another process of this host may pass a file that is not of CacheUse::kBypass, so that
   // open_file() is worth its wait. Never waits.
-  virtual bool hands_over(const FileRef& ref) const {
+  virtual bool has_local_file(const FileRef& ref) const {
     static_cast<void>(ref);
     return false;  // a fetcher without sources
   }
-  // Opens a file of CacheUse::kNone, or one that another process passes, so that the reader reads
-  // it directly. Returns null if that is not possible; read() serves it then. Returns kChanged if
-  // this version is gone.
+  // Opens a file of CacheUse::kBypass, or one that another process passes, so that the reader reads
+  // it directly. Returns null if that is not possible; read() serves it then. Returns
+  // kVersionChanged if this version no longer exists.
   virtual Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) {
     static_cast<void>(context);
     static_cast<void>(ref);
@@ -79,7 +79,7 @@ class Fetcher : public PageSource {
 
   // Limit of prefetched bytes that are only in memory and wait for their readers. Beyond it a
   // demand read would evict the bytes that are needed next.
-  virtual uint64_t unkept_ahead_bytes_max() const { return UINT64_MAX; }  // no memory
+  virtual uint64_t uncached_prefetch_bytes_max() const { return UINT64_MAX; }  // no memory
 
   // For load: returns when `range` is in the page store, with the number of fetched bytes. Returns
   // kNoSpace if the page store is full, kUnsupported if there is none or the file is not cached.
@@ -88,14 +88,14 @@ class Fetcher : public PageSource {
 
   // For free, before the page store drops this version: waits until the page store has accepted or
   // rejected all arrived bytes. Does not wait for bytes in flight.
-  virtual Task<> await_written(Context context, FileId id) {
+  virtual Task<> wait_for_writes(Context context, FileId id) {
     static_cast<void>(context);
     static_cast<void>(id);
     co_return;  // a fetcher without a cache
   }
   // For free: evicts this version's bytes from memory, except those in flight. Returns their
   // number.
-  virtual uint64_t forget(const FileId& id) {
+  virtual uint64_t evict(const FileId& id) {
     static_cast<void>(id);
     return 0;  // a fetcher without a cache
   }

@@ -72,7 +72,7 @@ class FetcherRig : public ::testing::Test {
   void TearDown() override {
     source_->release_reads();
     if (store_) store_->release_writes();
-    if (fetcher_) executor_.wait(fetcher_->stop());
+    if (fetcher_) executor_.block_on(fetcher_->stop());
   }
 
   FileRefPtr put(const std::string& key, const std::string& content) {
@@ -80,14 +80,14 @@ class FetcherRig : public ::testing::Test {
     return std::make_shared<FileRef>(FileRef::make(source_->id(), key, version, content.size()));
   }
   Result<Bytes> read(const FileRefPtr& ref, ByteRange range) {
-    return executor_.wait(fetcher_->read(Context::background(), ref, range));
+    return executor_.block_on(fetcher_->read(Context::background(), ref, range));
   }
   std::string text(const FileRefPtr& ref, ByteRange range) {
     Result<Bytes> bytes = read(ref, range);
     return bytes ? bytes->to_string() : bytes.error().to_string();
   }
   Result<uint64_t> ensure(const FileRefPtr& ref, ByteRange range) {
-    return executor_.wait(fetcher_->ensure(Context::background(), ref, range));
+    return executor_.block_on(fetcher_->ensure(Context::background(), ref, range));
   }
   std::shared_ptr<PendingRead> spawn_read(const FileRefPtr& ref, ByteRange range,
                                           Context context = {}) {

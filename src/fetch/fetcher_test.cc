@@ -22,7 +22,7 @@ class FetcherTest : public testing::FetcherRig {
   }
 };
 
-TEST_F(FetcherTest, ReadsExactlyTheRangeFirstFromTheStoreThenFromTheCache) {
+TEST_F(FetcherTest, ReadsExactRangeFromStoreThenCache) {
   start({.memory_bytes_max = 0});  // nothing stays in memory
   std::string content = random_content(200'000, 1);
   FileRefPtr ref = put("a", content);
@@ -35,7 +35,7 @@ TEST_F(FetcherTest, ReadsExactlyTheRangeFirstFromTheStoreThenFromTheCache) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(FetcherTest, FetchesWholeBlocksAndOnlyThoseThatAreMissing) {
+TEST_F(FetcherTest, FetchesOnlyMissingBlocksWhole) {
   start();
   std::string content = random_content(5 * kBlockBytes + 10, 2);
   FileRefPtr ref = put("a", content);
@@ -58,7 +58,7 @@ TEST_F(FetcherTest, AnEmptyFileHasNoBytesAndNeedsNoRequest) {
   EXPECT_EQ(source_->reads(), 0u);
 }
 
-TEST_F(FetcherTest, ARangePastTheEndIsRefusedWithoutARequest) {
+TEST_F(FetcherTest, RangePastTheEndIsRejected) {
   start();
   FileRefPtr ref = put("a", "0123456789");
   for (ByteRange range : {ByteRange{5, 6}, ByteRange{11, 0}, ByteRange{1, UINT64_MAX}}) {
@@ -71,13 +71,13 @@ TEST_F(FetcherTest, ARangePastTheEndIsRefusedWithoutARequest) {
   EXPECT_EQ(source_->reads(), 0u);
 }
 
-TEST_F(FetcherTest, AHundredOverlappingReadersAskForEachByteOnce) {
+TEST_F(FetcherTest, OverlappingReadersFetchEachByteOnce) {
   for (bool with_store : {true, false}) {
-    uint64_t asked_before = source_->read_bytes();
+    uint64_t bytes_before = source_->read_bytes();
     start({}, with_store);
     std::string content = random_content(20 * kMiB + 12'345, 3);
     FileRefPtr ref = put(with_store ? "stored" : "not stored", content);
-    source_->hold_reads();
+    source_->block_reads();
     std::mt19937_64 random(4);
     std::vector<std::pair<ByteRange, std::shared_ptr<testing::PendingRead>>> reads;
     reads.push_back({{0, content.size()}, spawn_read(ref, {0, content.size()})});
@@ -86,15 +86,15 @@ TEST_F(FetcherTest, AHundredOverlappingReadersAskForEachByteOnce) {
       ByteRange range = ByteRange{offset, 1 + random() % (3 * kMiB)}.clamp(content.size());
       reads.push_back({range, spawn_read(ref, range)});
     }
-    wait_until([&] { return source_->held() > 0; });
+    wait_until([&] { return source_->blocked_reads() > 0; });
     source_->release_reads();
     for (auto& [range, pending] : reads) {
       pending->done.wait();
       ASSERT_TRUE(pending->bytes) << pending->bytes.error().to_string();
       EXPECT_EQ(pending->bytes->to_string(), content.substr(range.offset, range.size));
     }
-    EXPECT_EQ(source_->read_bytes() - asked_before, content.size());
-    executor_.wait(fetcher_->stop());
+    EXPECT_EQ(source_->read_bytes() - bytes_before, content.size());
+    executor_.block_on(fetcher_->stop());
   }
 }
 
@@ -102,9 +102,9 @@ TEST_F(FetcherTest, ALargeReadIsSplitIntoRequestsOf8MiB) {
   start();
   std::string content = random_content(17 * kMiB, 5);
   FileRefPtr ref = put("a", content);
-  source_->hold_reads();
+  source_->block_reads();
   auto pending = spawn_read(ref, {0, content.size()});
-  wait_until([&] { return source_->held() == 3; });  // concurrently
+  wait_until([&] { return source_->blocked_reads() == 3; });  // concurrently
   source_->release_reads();
   pending->done.wait();
   EXPECT_EQ(pending->bytes->to_string(), content);
@@ -148,19 +148,19 @@ TEST_F(FetcherTest, TryReadJoinsMemoryAndPageCacheInOneRope) {
   EXPECT_EQ(source_->reads(), 2u);
 }
 
-TEST_F(FetcherTest, AReaderThatGivesUpEndsItsWaitAndNotTheRequest) {
+TEST_F(FetcherTest, CancelledReaderEndsItsWaitNotTheRequest) {
   start();
   std::string content = random_content(kBlockBytes, 8);
   FileRefPtr ref = put("a", content);
-  source_->hold_reads();
+  source_->block_reads();
   std::stop_source stop;
   auto gone = spawn_read(ref, {0, 100}, Context::background().with_cancel(stop.get_token()));
-  wait_until([&] { return source_->held() == 1; });
+  wait_until([&] { return source_->blocked_reads() == 1; });
   auto stays = spawn_read(ref, {50, 100});
   stop.request_stop();
   gone->done.wait();
   EXPECT_EQ(gone->bytes.error().code(), StatusCode::kCancelled);
-  EXPECT_EQ(source_->held(), 1u);
+  EXPECT_EQ(source_->blocked_reads(), 1u);
   source_->release_reads();
   stays->done.wait();
   EXPECT_EQ(stays->bytes->to_string(), content.substr(50, 100));
@@ -168,14 +168,14 @@ TEST_F(FetcherTest, AReaderThatGivesUpEndsItsWaitAndNotTheRequest) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(FetcherTest, AFailureReachesEveryWaiterAndTheNextReaderAsksAgain) {
+TEST_F(FetcherTest, FailureReachesAllWaitersNextReadRetries) {
   start();
   std::string content = random_content(1000, 9);
   FileRefPtr ref = put("dir/a", content);
-  source_->hold_reads();
+  source_->block_reads();
   std::vector<std::shared_ptr<testing::PendingRead>> reads;
   for (int i = 0; i < 5; ++i) reads.push_back(spawn_read(ref, {0, 1000}));
-  wait_until([&] { return source_->held() == 1; });
+  wait_until([&] { return source_->blocked_reads() == 1; });
   source_->fail_next(StatusCode::kThrottled, 1);
   source_->release_reads();
   size_t failed = 0;
@@ -186,24 +186,24 @@ TEST_F(FetcherTest, AFailureReachesEveryWaiterAndTheNextReaderAsksAgain) {
     EXPECT_EQ(pending->bytes.error().code(), StatusCode::kThrottled);
     EXPECT_THAT(pending->bytes.error().to_string(), HasSubstr("'dir/a'"));
   }
-  EXPECT_GE(failed, 1u) << "the one that asked, whichever it was";
+  EXPECT_GE(failed, 1u) << "the one that sent the request";
   EXPECT_EQ(text(ref, {0, 1000}), content);
 }
 
-TEST_F(FetcherTest, AVersionThatIsGoneIsChangedAndItsCachedBytesStillRead) {
+TEST_F(FetcherTest, RemovedVersionServesCachedBytesOnly) {
   start({.memory_bytes_max = 0});
   std::string content = random_content(2 * kBlockBytes, 10);
   FileRefPtr ref = put("a", content);
   EXPECT_EQ(text(ref, {0, 10}), content.substr(0, 10));
   wait_cached(ref, {0, 10});
   put("a", random_content(2 * kBlockBytes, 11));
-  EXPECT_EQ(read(ref, {kBlockBytes, 10}).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read(ref, {kBlockBytes, 10}).error().code(), StatusCode::kVersionChanged);
   source_->remove("a");
-  EXPECT_EQ(read(ref, {kBlockBytes, 10}).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read(ref, {kBlockBytes, 10}).error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(text(ref, {0, 10}), content.substr(0, 10));
 }
 
-TEST_F(FetcherTest, AStoreNobodyMountsAnyMoreIsSaidToBeSo) {
+TEST_F(FetcherTest, UnmountedStoreIsNamedInTheError) {
   start();
   FileRefPtr ref = put("a", "text");
   sources_.remove(source_);
@@ -213,7 +213,7 @@ TEST_F(FetcherTest, AStoreNobodyMountsAnyMoreIsSaidToBeSo) {
   EXPECT_THAT(bytes.error().to_string(), HasSubstr("mount it again"));
 }
 
-TEST_F(FetcherTest, CorruptOrUnreadableCacheIsFetchedAgainUnseen) {
+TEST_F(FetcherTest, CorruptCacheIsFetchedAgainSilently) {
   start({.memory_bytes_max = 0});
   std::string content = random_content(3 * kBlockBytes, 12);
   FileRefPtr ref = put("a", content);
@@ -258,7 +258,7 @@ TEST_F(FetcherTest, AnUnreadablePackedObjectIsFetchedWhole) {
   EXPECT_EQ(text(ref, {150'000, 10}), content.substr(150'000, 10));
   wait_cached(ref, {0, content.size()});
   wait_forgotten();
-  store_->fail_reads(2);  // as often as it is asked
+  store_->fail_reads(2);  // as often as it is read
   EXPECT_EQ(text(ref, {0, 10}), content.substr(0, 10));
   EXPECT_EQ(source_->read_bytes(), 2 * content.size());
 }
@@ -294,7 +294,7 @@ TEST_F(FetcherTest, ReadsTogetherTakeHalfOfTheMemory) {
   start({.memory_bytes_max = 32 * kMiB});
   constexpr uint64_t kSize = 4 * kMiB;
   FileRefPtr ref = put("a", random_content(kSize, 20));
-  source_->hold_reads();
+  source_->block_reads();
   std::vector<std::shared_ptr<testing::PendingRead>> reads;
   for (int i = 0; i < 4; ++i) reads.push_back(spawn_read(ref, {0, kSize}));
   wait_until([&] {
@@ -308,7 +308,7 @@ TEST_F(FetcherTest, ReadsTogetherTakeHalfOfTheMemory) {
   }
 }
 
-TEST_F(FetcherTest, BytesWithoutAVersionAreSharedInFlightAndNeverKept) {
+TEST_F(FetcherTest, UnversionedBytesAreSharedNeverCached) {
   start();
   source_->put("a", "first");
   auto ref = std::make_shared<FileRef>(FileRef::make(source_->id(), "a", Version{}, 5));
@@ -318,11 +318,11 @@ TEST_F(FetcherTest, BytesWithoutAVersionAreSharedInFlightAndNeverKept) {
   fetcher_->prefetch(ref, {0, 5});
   EXPECT_EQ(text(ref, {0, 5}), "other");
   EXPECT_EQ(store_->writes(), 0u);
-  EXPECT_FALSE(fetcher_->hands_over(*ref));
+  EXPECT_FALSE(fetcher_->has_local_file(*ref));
   EXPECT_EQ(ensure(ref, {0, 5}).error().code(), StatusCode::kUnsupported);
 }
 
-TEST_F(FetcherTest, MemoryStaysWithinItsBudgetAndOldRangesLeave) {
+TEST_F(FetcherTest, MemoryStaysInBudgetOldRangesAreEvicted) {
   start({.memory_bytes_max = 4 * kBlockBytes});
   std::string content = random_content(64 * kBlockBytes, 15);
   FileRefPtr ref = put("a", content);
@@ -338,7 +338,7 @@ TEST_F(FetcherTest, MemoryStaysWithinItsBudgetAndOldRangesLeave) {
   EXPECT_TRUE(fetcher_->try_read(*ref, {63 * kBlockBytes, kBlockBytes}));
 }
 
-TEST_F(FetcherTest, StopRefusesNewReadsAndWaitsForTheDisk) {
+TEST_F(FetcherTest, StopRejectsNewReadsAndWaitsForTheDisk) {
   start();
   FileRefPtr ref = put("a", random_content(kBlockBytes, 16));
   store_->hold_writes();
@@ -346,7 +346,7 @@ TEST_F(FetcherTest, StopRefusesNewReadsAndWaitsForTheDisk) {
   wait_until([&] { return store_->held() == 1; });
   std::atomic<bool> stopped = false;
   std::thread stopping([&] {
-    executor_.wait(fetcher_->stop());
+    executor_.block_on(fetcher_->stop());
     stopped = true;
   });
   wait_until([&] {
@@ -360,16 +360,16 @@ TEST_F(FetcherTest, StopRefusesNewReadsAndWaitsForTheDisk) {
   EXPECT_TRUE(store_->missing(*ref, {0, kBlockBytes}).empty());
 }
 
-TEST_F(FetcherTest, StopCancelsRequestsThatNobodyWaitsForAndFinishesTheOthers) {
+TEST_F(FetcherTest, StopCancelsOnlyRequestsWithoutWaiters) {
   start();
   std::string content = random_content(kBlockBytes, 17);
   FileRefPtr ahead = put("ahead", content), wanted = put("wanted", content);
-  source_->hold_reads();
+  source_->block_reads();
   fetcher_->prefetch(ahead, {0, kBlockBytes});
   auto pending = spawn_read(wanted, {0, 100});
-  wait_until([&] { return source_->held() == 2; });
-  std::thread stopping([&] { executor_.wait(fetcher_->stop()); });
-  wait_until([&] { return source_->held() == 1; });
+  wait_until([&] { return source_->blocked_reads() == 2; });
+  std::thread stopping([&] { executor_.block_on(fetcher_->stop()); });
+  wait_until([&] { return source_->blocked_reads() == 1; });
   source_->release_reads();
   stopping.join();
   pending->done.wait();

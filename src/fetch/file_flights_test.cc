@@ -39,7 +39,7 @@ TEST(FileFlights, PiecesAreCutWhereFlightsBeginAndEnd) {
               ElementsAre(ByteRange{0, 10}, ByteRange{25, 15}, ByteRange{50, 50}));
 }
 
-TEST(FileFlights, OnlyTheVeryFlightIsRemoved) {
+TEST(FileFlights, OnlyTheSameFlightIsRemoved) {
   FileFlights flights;
   FlightPtr a = flight(10, 10);
   flights.add(a);

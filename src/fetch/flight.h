@@ -14,12 +14,12 @@
 
 #include "base/buffer_pool.h"
 #include "base/units.h"
-#include "fetch/arriving_bytes.h"
+#include "fetch/streaming_buffer.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "runtime/context.h"
-#include "runtime/shared_result.h"
-#include "telemetry/trace_desk.h"
+#include "runtime/shared_promise.h"
+#include "telemetry/trace_registry.h"
 
 namespace leat {
 
@@ -38,46 +38,45 @@ inline uint64_t held_bytes(uint64_t size) {
 }
 
 struct Flight {
-  Flight(FileRefPtr of, ByteRange bytes)
-      : file(std::move(of)), range(bytes), arriving(bytes.size) {}
+  Flight(FileRefPtr of, ByteRange bytes) : file(std::move(of)), range(bytes), buffer(bytes.size) {}
 
   const FileRefPtr file;
   const ByteRange range;  // starts at a block; ends at a block or at the end of the file
   uint64_t held_bytes() const { return leat::held_bytes(range.size); }
   // The bytes, as they arrive; a reader gets its part when that has arrived.
-  ArrivingBytes arriving;
+  StreamingBuffer buffer;
   // Set when the page store has answered: always after all bytes have arrived, or when they never
   // will.
-  const std::shared_ptr<SharedResult<bool>> stored = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> stored = SharedPromise<bool>::make();
 
   // A flight continues when its readers leave: the cache needs the bytes, and other readers may
   // come. One without waiters ends when the fetcher stops, or when its store has not answered for
   // `request_timeout`.
   std::stop_source cancel;
   std::atomic<unsigned> readers = 0;
-  std::atomic<bool> ends_unwanted = false;
-  void end_if_unwanted() {
-    if (ends_unwanted && readers == 0) cancel.request_stop();
+  std::atomic<bool> cancel_when_unread = false;
+  void cancel_if_unread() {
+    if (cancel_when_unread && readers == 0) cancel.request_stop();
   }
 
-  // For the task that ends such flights: no reader waited at its last check.
+  // For the task that cancels such flights: no reader waited at its last check.
   bool unread_before = false;
 
   // A reader uses it, or soon will; false if only a load needs it in the page store.
   std::atomic<bool> wanted = false;
 
   // Guarded by the table's lock of this file:
-  // The trace of its request, for waiting readers; null after it has landed, when they have copies.
+  // The trace of its request, for waiting readers; null once complete, when they have copies.
   std::shared_ptr<Trace> trace = trace_of_shared_work();
-  std::vector<bool> handed_out;  // per block: its last byte was delivered
-  uint64_t blocks_handed_out = 0;
+  std::vector<bool> delivered;  // per block: its last byte was delivered
+  uint64_t blocks_delivered = 0;
 
-  // Guarded by RecentRanges:
-  enum class Place : uint8_t { kUnderWay, kUnread, kUnreadStored, kRead, kGone };
-  Place place = Place::kUnderWay;
-  bool read_through = false;  // every byte was delivered
-  bool on_disk = false;       // the page store has it
-  Clock::time_point settled_at;
+  // Guarded by BufferCache:
+  enum class CacheState : uint8_t { kInFlight, kUnread, kUnreadStored, kRead, kEvicted };
+  CacheState state = CacheState::kInFlight;
+  bool fully_read = false;  // every byte was delivered
+  bool on_disk = false;     // the page store has it
+  Clock::time_point inserted_at;
   std::list<FlightPtr>::iterator position;
 };
 
@@ -93,7 +92,7 @@ class FlightReader {
   }
   ~FlightReader() {
     if (flight_ == nullptr) return;
-    if (--flight_->readers == 0) flight_->end_if_unwanted();
+    if (--flight_->readers == 0) flight_->cancel_if_unread();
   }
 
   explicit operator bool() const { return flight_ != nullptr; }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "runtime/traced.h"
+#include "runtime/scoped_span.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -21,21 +21,23 @@ constexpr uint64_t kCostMin = kBlockBytes;
 
 // Limits of memory for flights. A store that hangs leaves a quarter to the others; prefetch and
 // loads leave a quarter to demand reads.
-FairGate::Limits under_way_limits(uint64_t memory_bytes_max) {
-  const uint64_t all = std::max(memory_bytes_max, kUnderWayBytesMin);
+FairSemaphore::Limits in_flight_limits(uint64_t memory_bytes_max) {
+  const uint64_t all = std::max(memory_bytes_max, kInFlightBytesMin);
   return {all, all - all / 4, all - all / 4};
 }
 
-Counter flights_total("leat_fetch_flights_total", "Requests to stores");
-Counter flights_failed("leat_fetch_flights_failed_total", "Requests to stores that failed");
-Counter source_bytes("leat_fetch_source_bytes_total", "Bytes got from stores, look-ahead included");
-Counter unstored_bytes("leat_fetch_unstored_bytes_total",
-                       "Fetched bytes that the page store had no room for or could not write");
+Counter flights_total("leat_fetch_store_requests_total", "Requests to stores");
+Counter flights_failed("leat_fetch_store_requests_failed_total", "Requests to stores that failed");
+Counter source_bytes("leat_fetch_source_bytes_total",
+                     "Bytes fetched from stores, prefetch included");
+Counter write_skipped_bytes(
+    "leat_fetch_cache_write_skipped_bytes_total",
+    "Fetched bytes not written to the cache: no free space, or the write failed");
 
-// The object is gone or shorter: either way no longer the opened version.
-Status as_gone(const Source& source, const FileRef& file, const Status& why) {
+// The object is removed or shorter: either way no longer the opened version.
+Status as_changed(const Source& source, const FileRef& file, const Status& why) {
   if (why.code() != StatusCode::kNotFound && why.code() != StatusCode::kOutOfRange) return why;
-  return {StatusCode::kChanged,
+  return {StatusCode::kVersionChanged,
           fmt::format("{} has no '{}' of this version any more; open it again", source.name(),
                       file.key),
           why};
@@ -43,32 +45,32 @@ Status as_gone(const Source& source, const FileRef& file, const Status& why) {
 
 }  // namespace
 
-FairGate::Ask fair_ask(const FileRef& file, uint64_t bytes) {
+FairSemaphore::Request fair_request(const FileRef& file, uint64_t bytes) {
   const uint64_t small = bytes <= kSmallBytes ? 1 : 0;
   return {.count = bytes,
-          .group = file.store.hash64(),
+          .tenant = file.store.hash64(),
           .flow = (file.id.hash64() & ~uint64_t{1}) | small,
           .cost = std::max(bytes, kCostMin)};
 }
 
 FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
-                           Executor& executor, FlightTable& table, RecentRanges& memory)
+                           Executor& executor, FlightTable& table, BufferCache& memory)
     : request_timeout_(options.request_timeout),
       write_timeout_(options.write_timeout),
-      unread_young_(options.unread_young),
+      unread_ttl_(options.unread_ttl),
       requests_max_(options.requests_max),
       store_(store),
       sources_(sources),
       executor_(executor),
       table_(table),
       memory_(memory),
-      under_way_(under_way_limits(options.memory_bytes_max)) {}
+      in_flight_(in_flight_limits(options.memory_bytes_max)) {}
 
-RequestLimits& FlightRunner::limits(const StoreId& store) {
-  std::lock_guard lock(limits_mutex_);
-  auto& limits = limits_[store];
-  if (limits == nullptr) limits = std::make_unique<RequestLimits>(requests_max_);
-  return *limits;
+StoreLimiter& FlightRunner::limiter(const StoreId& store) {
+  std::lock_guard lock(limiters_mutex_);
+  auto& limiter = limiters_[store];
+  if (limiter == nullptr) limiter = std::make_unique<StoreLimiter>(requests_max_);
+  return *limiter;
 }
 
 uint64_t FlightRunner::read_bytes_min(const FileRef& file) const {
@@ -76,63 +78,64 @@ uint64_t FlightRunner::read_bytes_min(const FileRef& file) const {
   return source == nullptr ? kBlockBytes : source->capabilities().read_bytes_min;
 }
 
-std::optional<RequestLimits::Ticket> FlightRunner::try_ahead(const FileRef& file, uint64_t bytes) {
+std::optional<StoreLimiter::Permit> FlightRunner::try_prefetch(const FileRef& file,
+                                                               uint64_t bytes) {
   const SourcePtr source = sources_.find(file.store);
   if (source == nullptr) return std::nullopt;
-  auto ticket = limits(file.store).try_ahead(source->window());
-  if (!ticket) return std::nullopt;
-  FairGate::Ask ask = fair_ask(file, bytes);
-  ask.yields = true;
-  ask.count = held_bytes(bytes);
-  auto memory = under_way_.try_acquire(ask);
+  auto permit = limiter(file.store).try_prefetch(source->concurrency_hint());
+  if (!permit) return std::nullopt;
+  FairSemaphore::Request request = fair_request(file, bytes);
+  request.low_priority = true;
+  request.count = held_bytes(bytes);
+  auto memory = in_flight_.try_acquire(request);
   if (!memory) return std::nullopt;
-  ticket->memory = *std::move(memory);
-  return ticket;
+  permit->memory = *std::move(memory);
+  return permit;
 }
 
 // The order is the same for all flights. A flight with memory waits for no permit: it releases the
 // memory after a request and a write, whatever its readers do.
-Task<Result<RequestLimits::Ticket>> FlightRunner::admit(FlightPtr flight, bool yields) {
+Task<Result<StoreLimiter::Permit>> FlightRunner::admit(FlightPtr flight, bool low_priority) {
   Context context =
       Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
-  Traced span(context, "wait for a turn");
-  FairGate::Ask bytes = fair_ask(*flight->file, flight->range.size);
+  ScopedSpan span(context, "fetch.limiter.wait");
+  FairSemaphore::Request bytes = fair_request(*flight->file, flight->range.size);
   bytes.count = flight->held_bytes();
-  bytes.yields = yields;
-  FairGate::Ask one = bytes;
+  bytes.low_priority = low_priority;
+  FairSemaphore::Request one = bytes;
   one.count = 1;
-  one.group = 0;  // its gate belongs to one store
-  auto ticket = co_await limits(flight->file->store).acquire(context, one);
-  if (!ticket) co_return Error(ticket.error());
-  auto memory = co_await under_way_.acquire(context, bytes, "waiting for memory for a request");
+  one.tenant = 0;  // its semaphore belongs to one store
+  auto permit = co_await limiter(flight->file->store).acquire(context, one);
+  if (!permit) co_return Error(permit.error());
+  auto memory = co_await in_flight_.acquire(context, bytes, "waiting for memory for a request");
   if (!memory) co_return Error(memory.error());
-  ticket->memory = *std::move(memory);
-  co_return ticket;
+  permit->memory = *std::move(memory);
+  co_return permit;
 }
 
-void FlightRunner::forget(const RecentRanges::Evicted& evicted) {
+void FlightRunner::remove_evicted(const BufferCache::Evicted& evicted) {
   for (const FlightPtr& flight : evicted) table_.remove(flight);
 }
 
-void FlightRunner::launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
-                          Activity::Token token) {
+void FlightRunner::launch(FlightPtr flight, FlightPriority priority, StoreLimiter::Permit permit,
+                          Gate::Holder token) {
   flights_total.add();
-  if (urgency != Urgency::kLoad) flight->wanted = true;
+  if (priority != FlightPriority::kBatch) flight->wanted = true;
   // It is in the table already, so either close() saw it there or this check sees the closing.
-  if (activity_.closed()) {
-    flight->ends_unwanted = true;
-    flight->end_if_unwanted();
+  if (gate_.closed()) {
+    flight->cancel_when_unread = true;
+    flight->cancel_if_unread();
   }
   begin_check(token);
-  executor_.spawn(fly(std::move(token), std::move(flight), urgency, std::move(ticket)));
+  executor_.spawn(run(std::move(token), std::move(flight), priority, std::move(permit)));
 }
 
-Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgency,
-                         RequestLimits::Ticket ticket) {
-  Result<RequestLimits::Ticket> admitted = std::move(ticket);
-  if (urgency != Urgency::kAhead) {
-    admitted = co_await admit(flight, urgency == Urgency::kLoad);
-    forget(memory_.reserve(flight->held_bytes()));
+Task<> FlightRunner::run(Gate::Holder token, FlightPtr flight, FlightPriority priority,
+                         StoreLimiter::Permit permit) {
+  Result<StoreLimiter::Permit> admitted = std::move(permit);
+  if (priority != FlightPriority::kPrefetch) {
+    admitted = co_await admit(flight, priority == FlightPriority::kBatch);
+    remove_evicted(memory_.reserve(flight->held_bytes()));
   }
   if (!admitted) {
     fail(flight, admitted.error());
@@ -145,11 +148,11 @@ Task<> FlightRunner::fly(Activity::Token token, FlightPtr flight, Urgency urgenc
   }
   source_bytes.add(flight->range.size);
   // Readers get the bytes before the disk does.
-  flight->arriving.land();
-  table_.landed(flight);
-  Result<bool> stored = co_await keep(flight);
+  flight->buffer.complete();
+  table_.completed(flight);
+  Result<bool> stored = co_await write_to_cache(flight);
   if (flight->file->version.known()) {
-    forget(memory_.settle(flight, stored.has_value()));
+    remove_evicted(memory_.on_stored(flight, stored.has_value()));
     begin_sweep(token);
   } else {
     memory_.release(flight->held_bytes());
@@ -172,10 +175,10 @@ Task<Result<>> FlightRunner::request(FlightPtr flight) {
       Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
   // If the version is unknown, no byte may be delivered before the last has arrived.
   ReadProgress progress;
-  if (flight->file->version.known()) progress = ReadProgress(flight->arriving);
+  if (flight->file->version.known()) progress = ReadProgress(flight->buffer);
   ++requests_in_flight_;
   Result<> got =
-      co_await fill(flight->file, flight->range, context, flight->arriving.open(), progress);
+      co_await fill(flight->file, flight->range, context, flight->buffer.open(), progress);
   --requests_in_flight_;
   co_return got;
 }
@@ -192,7 +195,7 @@ Task<Result<>> FlightRunner::fill(FileRefPtr file, ByteRange range, Context cont
                                   std::span<std::byte> into, ReadProgress progress) {
   Result<SourcePtr> source = source_of(*file);
   if (!source) co_return Error(source.error());
-  Traced span(context, "read from the store");
+  ScopedSpan span(context, "fetch.store.read");
   span.note([&] {
     return fmt::format("{} at {} of {}/{}", format_bytes(range.size), range.offset,
                        (*source)->name(), file->key);
@@ -202,13 +205,13 @@ Task<Result<>> FlightRunner::fill(FileRefPtr file, ByteRange range, Context cont
   read.progress = progress;
   Result<> got = co_await (*source)->read(context, std::move(read), into);
   if (got) co_return got;
-  co_return Error(as_gone(**source, *file, got.error()));
+  co_return Error(as_changed(**source, *file, got.error()));
 }
 
-bool FlightRunner::hands_over(const FileRef& file) const {
+bool FlightRunner::has_local_file(const FileRef& file) const {
   if (!file.version.known()) return false;
   const SourcePtr source = sources_.find(file.store);
-  return source != nullptr && source->hands_over(file.key, file.size);
+  return source != nullptr && source->has_local_file(file.key, file.size);
 }
 
 Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr file) {
@@ -217,18 +220,18 @@ Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr 
   OpenRequest request{file->key, file->version, file->size};
   Result<SourceFilePtr> opened = co_await (*source)->open_file(context, std::move(request));
   if (opened) co_return opened;
-  co_return Error(as_gone(**source, *file, opened.error()));
+  co_return Error(as_changed(**source, *file, opened.error()));
 }
 
-Task<Result<bool>> FlightRunner::keep(FlightPtr flight) {
+Task<Result<bool>> FlightRunner::write_to_cache(FlightPtr flight) {
   PageStore* store = store_for(*flight->file);
   if (store == nullptr) co_return error(StatusCode::kUnsupported, "there is no page store");
   Context context = Context::background().with_timeout(write_timeout_);
   uint64_t offset = flight->range.offset;
-  Bytes bytes = *flight->arriving.part(0, flight->range.size);
+  Bytes bytes = *flight->buffer.slice(0, flight->range.size);
   auto written = co_await store->write(context, flight->file, offset, std::move(bytes));
   if (written) co_return true;
-  unstored_bytes.add(flight->range.size);
+  write_skipped_bytes.add(flight->range.size);
   if (written.error().code() != StatusCode::kNoSpace) {
     log::warning("'{}' was read but not cached: {}", flight->file->key,
                  written.error().to_string());
@@ -240,48 +243,48 @@ void FlightRunner::fail(const FlightPtr& flight, const Status& why) {
   flights_failed.add();
   memory_.release(flight->held_bytes());
   table_.remove(flight);  // first, so that a new reader starts a new request
-  flight->arriving.fail(why);
+  flight->buffer.fail(why);
   flight->stored->set(Error(why));
 }
 
-void FlightRunner::begin_sweep(const Activity::Token& token) {
-  if (!memory_.any_to_drop() || sweeping_.exchange(true)) return;
+void FlightRunner::begin_sweep(const Gate::Holder& token) {
+  if (!memory_.any_to_evict() || sweeping_.exchange(true)) return;
   executor_.spawn(sweep(token.another()));
 }
 
-// Runs while something can be dropped, so that an idle host also releases its memory.
-Task<> FlightRunner::sweep(Activity::Token) {
+// Runs while something can be evicted, so that an idle host also releases its memory.
+Task<> FlightRunner::sweep(Gate::Holder) {
   const Context context = Context::background().with_cancel(closing_.get_token());
   do {
-    while (memory_.any_to_drop()) {
-      Result<> slept = co_await sleep_for(context, unread_young_);
+    while (memory_.any_to_evict()) {
+      Result<> slept = co_await sleep_for(context, unread_ttl_);
       if (!slept) co_return;
-      forget(memory_.drop_unread());
+      remove_evicted(memory_.evict_unread());
     }
     sweeping_ = false;
-    // A flight that settled meanwhile relied on this task.
-  } while (memory_.any_to_drop() && !sweeping_.exchange(true));
+    // A flight that was stored meanwhile relied on this task.
+  } while (memory_.any_to_evict() && !sweeping_.exchange(true));
 }
 
-void FlightRunner::begin_check(const Activity::Token& token) {
+void FlightRunner::begin_check(const Gate::Holder& token) {
   if (checking_ || checking_.exchange(true)) return;
   executor_.spawn(end_unread(token.another()));
 }
 
-Task<> FlightRunner::end_unread(Activity::Token) {
+Task<> FlightRunner::end_unread(Gate::Holder) {
   const Context context = Context::background().with_cancel(closing_.get_token());
   do {
-    while (any_under_way()) {
+    while (any_in_flight()) {
       Result<> slept = co_await sleep_for(context, request_timeout_ / 2);
       if (!slept) co_return;
       check_unread();
     }
     checking_ = false;
     // A flight that was launched meanwhile relied on this task.
-  } while (any_under_way() && !checking_.exchange(true));
+  } while (any_in_flight() && !checking_.exchange(true));
 }
 
-bool FlightRunner::any_under_way() const {
+bool FlightRunner::any_in_flight() const {
   return std::ranges::any_of(table_.all(),
                              [](const FlightPtr& flight) { return !flight->stored->ready(); });
 }
@@ -295,11 +298,11 @@ void FlightRunner::check_unread() {
 }
 
 void FlightRunner::close() {
-  activity_.close();
+  gate_.close();
   closing_.request_stop();
   for (const FlightPtr& flight : table_.all()) {
-    flight->ends_unwanted = true;
-    flight->end_if_unwanted();
+    flight->cancel_when_unread = true;
+    flight->cancel_if_unread();
   }
 }
 

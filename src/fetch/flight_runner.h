@@ -12,12 +12,12 @@
 #include <stop_token>
 
 #include "cache/page_store.h"
+#include "fetch/buffer_cache.h"
 #include "fetch/fetcher.h"
 #include "fetch/flight_table.h"
-#include "fetch/recent_ranges.h"
-#include "fetch/request_limits.h"
-#include "runtime/activity.h"
+#include "fetch/store_limiter.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 #include "source/source_table.h"
 
 namespace leat {
@@ -25,22 +25,22 @@ namespace leat {
 // A larger flight gains nothing on a connection and delays its readers; see StreamOptions.
 inline constexpr uint64_t kFlightBytesMax = 8 * kMiB;
 // Minimum bytes of all flights together, also if less memory is allowed.
-inline constexpr uint64_t kUnderWayBytesMin = 2 * kFlightBytesMax;
+inline constexpr uint64_t kInFlightBytesMin = 2 * kFlightBytesMax;
 
-// Request to a FairGate for a read or a flight. Each file has a flow for small and one for large
-// ones, so that small ones do not wait behind large ones of the same file.
-FairGate::Ask fair_ask(const FileRef& file, uint64_t bytes);
+// Request to a FairSemaphore for a read or a flight. Each file has a flow for small and one for
+// large ones, so that small ones do not wait behind large ones of the same file.
+FairSemaphore::Request fair_request(const FileRef& file, uint64_t bytes);
 
-enum class Urgency : uint8_t {
-  kDemand,  // a reader waits
-  kLoad,    // a load waits; leaves requests to demand reads
-  kAhead,   // no reader waits; holds its ticket, with its memory, already
+enum class FlightPriority : uint8_t {
+  kDemand,    // a reader waits
+  kBatch,     // a load waits; leaves requests to demand reads
+  kPrefetch,  // no reader waits; holds its permit, with its memory, already
 };
 
 class FlightRunner {
  public:
   FlightRunner(const FetcherOptions& options, PageStore* store, SourceTable& sources,
-               Executor& executor, FlightTable& table, RecentRanges& memory);
+               Executor& executor, FlightTable& table, BufferCache& memory);
 
   // Returns the page store for the file. Returns null for an unknown version (the same id may stand
   // for other bytes later), for files that are not cached on disk, and if there is no page store.
@@ -50,68 +50,68 @@ class FlightRunner {
   // Minimum size of a read that is not cached in the page store.
   uint64_t read_bytes_min(const FileRef& file) const;
   // For prefetch of `bytes`; returns nothing if the store is busy or memory is short.
-  std::optional<RequestLimits::Ticket> try_ahead(const FileRef& file, uint64_t bytes);
+  std::optional<StoreLimiter::Permit> try_prefetch(const FileRef& file, uint64_t bytes);
   // Removes evicted ranges from the table.
-  void forget(const RecentRanges::Evicted& evicted);
+  void remove_evicted(const BufferCache::Evicted& evicted);
 
   // Whether another process may pass the file. Requires a known version.
-  bool hands_over(const FileRef& file) const;
-  // Without a flight: for files of CacheUse::kNone, and those that are passed by another process.
+  bool has_local_file(const FileRef& file) const;
+  // Without a flight: for files of CacheUse::kBypass, and those that are passed by another process.
   Task<Result<Bytes>> read_source(FileRefPtr file, ByteRange range, Context context);
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr file);
 
   // Returns nothing after close().
-  std::optional<Activity::Token> enter() { return activity_.enter(); }
-  // `ticket` is empty except for prefetch.
-  void launch(FlightPtr flight, Urgency urgency, RequestLimits::Ticket ticket,
-              Activity::Token token);
+  std::optional<Gate::Holder> enter() { return gate_.enter(); }
+  // `permit` is empty except for prefetch.
+  void launch(FlightPtr flight, FlightPriority priority, StoreLimiter::Permit permit,
+              Gate::Holder token);
 
   // Rejects new work and cancels the flights without waiters.
   void close();
-  Task<> wait_idle() { return activity_.wait_idle(); }
-  bool idle() const { return activity_.idle(); }
-  uint64_t under_way_bytes() const { return under_way_.in_use(); }
+  Task<> wait_idle() { return gate_.wait_idle(); }
+  bool idle() const { return gate_.idle(); }
+  uint64_t in_flight_bytes() const { return in_flight_.in_use(); }
   uint64_t requests_in_flight() const { return requests_in_flight_.load(); }
 
  private:
-  // `token` is the first parameter, so that it is destroyed last: the ticket's semaphore lives in
+  // `token` is the first parameter, so that it is destroyed last: the permit's semaphore lives in
   // this object.
-  Task<> fly(Activity::Token token, FlightPtr flight, Urgency urgency,
-             RequestLimits::Ticket ticket);
-  Task<Result<RequestLimits::Ticket>> admit(FlightPtr flight, bool yields);
+  Task<> run(Gate::Holder token, FlightPtr flight, FlightPriority priority,
+             StoreLimiter::Permit permit);
+  Task<Result<StoreLimiter::Permit>> admit(FlightPtr flight, bool low_priority);
   Task<Result<>> request(FlightPtr flight);
   Task<Result<>> fill(FileRefPtr file, ByteRange range, Context context, std::span<std::byte> into,
                       ReadProgress progress);
   Result<SourcePtr> source_of(const FileRef& file) const;
-  RequestLimits& limits(const StoreId& store);
-  Task<Result<bool>> keep(FlightPtr flight);
+  StoreLimiter& limiter(const StoreId& store);
+  Task<Result<bool>> write_to_cache(FlightPtr flight);
   void fail(const FlightPtr& flight, const Status& why);
-  // `token` is the caller's. At most one sweep runs, and only while something can be dropped.
-  void begin_sweep(const Activity::Token& token);
-  Task<> sweep(Activity::Token token);
+  // `token` is the caller's. At most one sweep runs, and only while something can be evicted.
+  void begin_sweep(const Gate::Holder& token);
+  Task<> sweep(Gate::Holder token);
   // Like begin_sweep(), for requests without waiters.
-  void begin_check(const Activity::Token& token);
-  Task<> end_unread(Activity::Token token);
+  void begin_check(const Gate::Holder& token);
+  Task<> end_unread(Gate::Holder token);
   // Also ends those that were unread at the check before.
   void check_unread();
-  bool any_under_way() const;
+  bool any_in_flight() const;
 
   const Clock::duration request_timeout_;
   const Clock::duration write_timeout_;
-  const Clock::duration unread_young_;
+  const Clock::duration unread_ttl_;
   const unsigned requests_max_;
   PageStore* const store_;
   SourceTable& sources_;
   Executor& executor_;
   FlightTable& table_;
-  RecentRanges& memory_;
-  FairGate under_way_;  // bytes, of all stores
-  Activity activity_;
+  BufferCache& memory_;
+  FairSemaphore in_flight_;  // bytes, of all stores
+  Gate gate_;
   std::atomic<uint64_t> requests_in_flight_ = 0;
   std::stop_source closing_;
   std::atomic<bool> sweeping_ = false, checking_ = false;
-  std::mutex limits_mutex_;                                   // leaf
-  std::map<StoreId, std::unique_ptr<RequestLimits>> limits_;  // one per bucket ever read
+  std::mutex limiters_mutex_;                                  // leaf
+  std::map<StoreId, std::unique_ptr<StoreLimiter>> limiters_;  // one per bucket ever read
 };
 
 }  // namespace leat

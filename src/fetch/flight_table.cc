@@ -12,19 +12,19 @@ namespace {
 
 // Marks the blocks with their last byte in `part`, so that small sequential reads count each block
 // once. Reads that the kernel sends out of order count alike.
-bool mark_handed_out(Flight& flight, ByteRange part) {
+bool mark_blocks(Flight& flight, ByteRange part) {
   const uint64_t blocks = align_up(flight.range.size, kBlockBytes) / kBlockBytes;
-  if (flight.blocks_handed_out == blocks) return false;
-  flight.handed_out.resize(blocks);
+  if (flight.blocks_delivered == blocks) return false;
+  flight.delivered.resize(blocks);
   const uint64_t first = (part.offset - flight.range.offset) / kBlockBytes;
   for (uint64_t block = first; block < blocks; ++block) {
     uint64_t end = std::min(flight.range.offset + (block + 1) * kBlockBytes, flight.range.end());
     if (end > part.end()) break;
-    if (flight.handed_out[block]) continue;
-    flight.handed_out[block] = true;
-    ++flight.blocks_handed_out;
+    if (flight.delivered[block]) continue;
+    flight.delivered[block] = true;
+    ++flight.blocks_delivered;
   }
-  return flight.blocks_handed_out == blocks;
+  return flight.blocks_delivered == blocks;
 }
 
 std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
@@ -33,8 +33,8 @@ std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
     ReadPart part{.range = piece.range};
     if (piece.flight != nullptr) {
       const uint64_t offset = piece.range.offset - piece.flight->range.offset;
-      if (auto come = piece.flight->arriving.part(offset, piece.range.size)) {
-        part.bytes = *std::move(come);
+      if (auto arrived = piece.flight->buffer.slice(offset, piece.range.size)) {
+        part.bytes = *std::move(arrived);
       } else {
         part.trace = piece.flight->trace;
       }
@@ -47,24 +47,24 @@ std::vector<ReadPart> parts_of(const FileFlights& flights, ByteRange range) {
 
 }  // namespace
 
-FlightTable::Look FlightTable::look(const FileId& id, ByteRange range) {
-  Look look;
+FlightTable::Lookup FlightTable::lookup(const FileId& id, ByteRange range) {
+  Lookup lookup;
   Shard& of = shard(id);
   std::lock_guard lock(of.mutex);
-  look.generation = of.generation;
+  lookup.generation = of.generation;
   auto file = of.files.find(id);
   if (file == of.files.end()) {
-    look.parts.push_back(ReadPart{.range = range});
-    return look;
+    lookup.parts.push_back(ReadPart{.range = range});
+    return lookup;
   }
-  look.parts = parts_of(file->second, range);
-  look.complete = std::ranges::all_of(look.parts, &ReadPart::in_memory);
-  if (!look.complete) return look;
-  for (const ReadPart& part : look.parts) {
+  lookup.parts = parts_of(file->second, range);
+  lookup.complete = std::ranges::all_of(lookup.parts, &ReadPart::in_memory);
+  if (!lookup.complete) return lookup;
+  for (const ReadPart& part : lookup.parts) {
     const FlightPtr& flight = part.reader.flight();
-    if (mark_handed_out(*flight, part.range)) look.read_through.push_back(flight);
+    if (mark_blocks(*flight, part.range)) lookup.fully_read.push_back(flight);
   }
-  return look;
+  return lookup;
 }
 
 bool FlightTable::covers(const FileId& id, ByteRange range, uint64_t* generation) const {
@@ -100,17 +100,17 @@ std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, Byt
   return claim;
 }
 
-void FlightTable::landed(const FlightPtr& flight) {
+void FlightTable::completed(const FlightPtr& flight) {
   std::shared_ptr<Trace> trace;  // freed after the lock is released
   Shard& of = shard(flight->file->id);
   std::lock_guard lock(of.mutex);
   trace.swap(flight->trace);
 }
 
-bool FlightTable::handed_out(const FlightPtr& flight, ByteRange part) {
+bool FlightTable::mark_delivered(const FlightPtr& flight, ByteRange part) {
   Shard& of = shard(flight->file->id);
   std::lock_guard lock(of.mutex);
-  return mark_handed_out(*flight, part);
+  return mark_blocks(*flight, part);
 }
 
 void FlightTable::remove(const FlightPtr& flight) {

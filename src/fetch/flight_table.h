@@ -18,7 +18,7 @@
 namespace leat {
 
 // A part of a read. With bytes: they have arrived. With a reader and no bytes: they are in flight.
-// With neither: not in memory; look in the page store.
+// With neither: not in memory; check the page store.
 struct ReadPart {
   ByteRange range;
   Bytes bytes{};
@@ -26,17 +26,17 @@ struct ReadPart {
   std::shared_ptr<Trace> trace{};  // of the request that is waited for
 
   bool in_memory() const { return !bytes.empty(); }
-  bool under_way() const { return bytes.empty() && reader; }
-  bool elsewhere() const { return bytes.empty() && !reader; }
+  bool in_flight() const { return bytes.empty() && reader; }
+  bool not_in_memory() const { return bytes.empty() && !reader; }
 };
 
 class FlightTable {
  public:
-  struct Look {
+  struct Lookup {
     std::vector<ReadPart> parts;  // in order, without gaps
     // All of it came from memory and counts as delivered.
     bool complete = false;
-    std::vector<FlightPtr> read_through;  // flights of which every byte is now delivered
+    std::vector<FlightPtr> fully_read;  // flights of which every byte is now delivered
     // Changes when a flight leaves the table: bytes that the page store lacked before may since
     // have been cached and evicted from memory.
     uint64_t generation = 0;
@@ -50,7 +50,7 @@ class FlightTable {
     std::vector<ReadPart> parts;
   };
 
-  Look look(const FileId& id, ByteRange range);
+  Lookup lookup(const FileId& id, ByteRange range);
   // Returns true if memory or flights cover all of `range`; delivers nothing.
   bool covers(const FileId& id, ByteRange range, uint64_t* generation) const;
 
@@ -61,9 +61,9 @@ class FlightTable {
                              std::optional<uint64_t> generation, ClaimLimits limits);
 
   // All of its bytes have arrived: its trace is released, since the waiters have it.
-  void landed(const FlightPtr& flight);
+  void completed(const FlightPtr& flight);
   // `part` was delivered to a reader. Returns true if every byte of the flight now has been.
-  bool handed_out(const FlightPtr& flight, ByteRange part);
+  bool mark_delivered(const FlightPtr& flight, ByteRange part);
   void remove(const FlightPtr& flight);
   // Removes the flight if it has no readers, so that none can join. Returns whether it did.
   bool remove_unread(const FlightPtr& flight);

@@ -22,7 +22,7 @@ class KeySource : public testing::MemorySource {
     }
     co_return co_await MemorySource::read(context, std::move(request), into);
   }
-  bool asked(const std::string& key) const {
+  bool requested(const std::string& key) const {
     std::lock_guard lock(mutex_);
     return keys_.contains(key);
   }
@@ -43,26 +43,26 @@ class LoadTest : public testing::FetcherRig {
   LoadTest() : FetcherRig(/*threads=*/1) {}
 
   void let_all_wait() {
-    for (int round = 0; round < 100; ++round) executor_.wait(nothing());
+    for (int round = 0; round < 100; ++round) executor_.block_on(nothing());
   }
 };
 
-TEST_F(LoadTest, LoadsLeaveAQuarterOfTheRequestsToDemandReads) {
+TEST_F(LoadTest, LoadsLeaveRequestsToDemandReads) {
   auto source = std::make_shared<KeySource>();
   source_ = source;
   start({.requests_max = 4});
   const std::string content = random_content(kBlockBytes, 1);
-  source_->hold_reads();
+  source_->block_reads();
   std::vector<std::shared_ptr<testing::PendingLoad>> loads;
   for (int i = 0; i < 8; ++i) {
     loads.push_back(spawn_load(put("load " + std::to_string(i), content), {0, kBlockBytes}));
   }
   let_all_wait();
-  EXPECT_EQ(source->held(), 3u);
+  EXPECT_EQ(source->blocked_reads(), 3u);
   auto reader = spawn_read(put("read", content), {0, 10});
   let_all_wait();
-  EXPECT_TRUE(source->asked("read")) << "it waits behind loads";
-  EXPECT_EQ(source->held(), 4u);
+  EXPECT_TRUE(source->requested("read")) << "it waits behind loads";
+  EXPECT_EQ(source->blocked_reads(), 4u);
   source->release_reads();
   reader->done.wait();
   EXPECT_EQ(reader->bytes->to_string(), content.substr(0, 10));
@@ -83,11 +83,11 @@ TEST_F(LoadTest, ALoadLeavesNothingInMemory) {
   EXPECT_EQ(source_->read_bytes(), content.size());
 }
 
-TEST_F(LoadTest, WhatSomebodyReadsOfALoadStaysForTheRestOfIt) {
-  start({.unread_young = std::chrono::hours(1)});
+TEST_F(LoadTest, LoadedRangeThatIsReadStaysInMemory) {
+  start({.unread_ttl = std::chrono::hours(1)});
   const std::string content = random_content(4 * kBlockBytes, 3);
   FileRefPtr ref = put("a", content);
-  source_->hold_reads();
+  source_->block_reads();
   auto load = spawn_load(ref, {0, content.size()});
   let_all_wait();
   auto reader = spawn_read(ref, {0, 10});

@@ -33,17 +33,17 @@ class MemoryBudgetTest : public testing::FetcherRig {
     const std::string content(size, 'x');
     for (uint64_t i = 0; i < files; ++i) source_->put(key(i), content);
     FileRefPtr first = put("first", content);
-    executor_.wait(fetcher_->read(Context::background(), first, {0, size}));
+    executor_.block_on(fetcher_->read(Context::background(), first, {0, size}));
     refs_.reserve(files);
     heap_bytes();
   }
   void read_all(uint64_t from, uint64_t to) {
     for (uint64_t i = from; i < to; ++i) {
-      const SourceObject object = executor_.wait(source_->stat({}, {key(i)})).value();
+      const SourceObject object = executor_.block_on(source_->stat({}, {key(i)})).value();
       refs_.push_back(std::make_shared<FileRef>(
           FileRef::make(source_->id(), object.key, object.version, object.size)));
     }
-    executor_.wait(read_files(fetcher_.get(), &refs_));
+    executor_.block_on(read_files(fetcher_.get(), &refs_));
     refs_.clear();
   }
   static std::string key(uint64_t i) {
@@ -77,7 +77,7 @@ TEST_F(MemoryBudgetTest, TinyRangesThatComeAndGoLeaveNoHoles) {
   EXPECT_LE(heap_bytes_of_system() - before, static_cast<int64_t>(2 * kBudget));
 }
 
-TEST_F(MemoryBudgetTest, WhatTheBufferIsRoundedUpToCounts) {
+TEST_F(MemoryBudgetTest, BufferCountsWithItsRoundedSize) {
   start({.memory_bytes_max = kBudget}, /*with_store=*/false);
   constexpr uint64_t kSize = 3 * kBlockBytes;  // in a buffer of four
   put_all(200, kSize);

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cache/page_store.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat::testing {
 
@@ -33,10 +33,10 @@ class MemoryPageStore : public PageStore {
   void fail_reads(int count) { fail_reads_ = count; }
   void hold_writes() {
     std::lock_guard lock(mutex_);
-    gate_ = SharedResult<bool>::make();
+    gate_ = SharedPromise<bool>::make();
   }
   void release_writes() {
-    std::shared_ptr<SharedResult<bool>> gate;
+    std::shared_ptr<SharedPromise<bool>> gate;
     {
       std::lock_guard lock(mutex_);
       gate.swap(gate_);
@@ -70,7 +70,7 @@ class MemoryPageStore : public PageStore {
   }
 
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data) override {
-    std::shared_ptr<SharedResult<bool>> gate;
+    std::shared_ptr<SharedPromise<bool>> gate;
     {
       std::lock_guard lock(mutex_);
       ++writes_;
@@ -189,7 +189,7 @@ class MemoryPageStore : public PageStore {
   mutable std::mutex mutex_;
   std::map<FileId, File> files_;
   uint64_t bytes_ = 0;
-  std::shared_ptr<SharedResult<bool>> gate_;
+  std::shared_ptr<SharedPromise<bool>> gate_;
 };
 
 }  // namespace leat::testing

@@ -17,8 +17,8 @@ namespace leat {
 class PageSource {
  public:
   virtual ~PageSource() = default;
-  // Returns exactly `range`, which lies within the file, in the version of `ref`. Returns kChanged
-  // if that version is gone and the bytes are not cached.
+  // Returns exactly `range`, which lies within the file, in the version of `ref`. Returns
+  // kVersionChanged if that version no longer exists and the bytes are not cached.
   virtual Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) = 0;
   // Like read(), for bytes in memory or in the page cache; never waits.
   virtual std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) = 0;

@@ -5,10 +5,10 @@
 #include <deque>
 #include <thread>
 
-#include "fetch/arriving_bytes.h"
 #include "fetch/fetcher_rig_test.h"
+#include "fetch/streaming_buffer.h"
 #include "source/piecewise_source_test.h"
-#include "source/steady/steady_source.h"
+#include "source/retry/retrying_source.h"
 
 namespace leat {
 namespace {
@@ -26,21 +26,21 @@ class StreamingTest : public testing::FetcherRig {
   }
   // Starts one flight of the whole file, without any arrived byte.
   void begin(FetcherOptions options = {}) {
-    pieces_->give(0);
+    pieces_->allow(0);
     start(options);
     ref_ = put("a", content_);
     ASSERT_TRUE(fetcher_->prefetch(ref_, {0, kFileBytes}));
     wait_until([&] { return pieces_->offsets().size() == 1; });
   }
   void TearDown() override {
-    pieces_->give(UINT64_MAX);
+    pieces_->allow(UINT64_MAX);
     FetcherRig::TearDown();
   }
   // A source that retries.
-  SourcePtr asked_again() const {
-    SteadyOptions options;
-    options.delay_min = std::chrono::milliseconds(1);
-    return SteadySource::make(pieces_, options);
+  SourcePtr retrying_source() const {
+    RetryOptions options;
+    options.backoff_min = std::chrono::milliseconds(1);
+    return RetryingSource::make(pieces_, options);
   }
   // The read may begin only now, with a flight of its own.
   template <class Read>
@@ -57,11 +57,11 @@ class StreamingTest : public testing::FetcherRig {
   FileRefPtr ref_;
 };
 
-TEST_F(StreamingTest, AReaderHasItsPartBeforeTheFlightHasLanded) {
+TEST_F(StreamingTest, ReaderGetsItsPartBeforeFlightCompletes) {
   begin();
   auto first = spawn_read(ref_, {0, 4096});
   auto later = spawn_read(ref_, {kMiB, 4096});
-  pieces_->give(64 * kKiB);
+  pieces_->allow(64 * kKiB);
   first->done.wait();
   ASSERT_TRUE(first->bytes);
   EXPECT_EQ(first->bytes->to_string(), part(0, 4096));
@@ -73,31 +73,31 @@ TEST_F(StreamingTest, AReaderHasItsPartBeforeTheFlightHasLanded) {
   ASSERT_TRUE(hot);
   EXPECT_EQ(hot->to_string(), part(4096, 4096));
   EXPECT_FALSE(fetcher_->try_read(*ref_, {60'000, 10'000}));
-  pieces_->give(kMiB + 4096);
+  pieces_->allow(kMiB + 4096);
   later->done.wait();
   EXPECT_EQ(later->bytes->to_string(), part(kMiB, 4096));
   EXPECT_EQ(fetcher_->stats().requests_in_flight, 1u);
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   wait_cached(ref_, {0, kFileBytes});
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(StreamingTest, TheLastBytesComeWithTheSourcesWord) {
+TEST_F(StreamingTest, LastBytesArriveWhenSourceCompletes) {
   begin();
   // The whole file, so that a separate flight would not end earlier.
   auto last = spawn_read(ref_, {0, kFileBytes});
-  pieces_->give(kFileBytes - 1);
+  pieces_->allow(kFileBytes - 1);
   EXPECT_EQ(text(ref_, {kFileBytes - 1000, 999}), part(kFileBytes - 1000, 999));
-  break_off_until(last, StatusCode::kChanged);
+  break_off_until(last, StatusCode::kVersionChanged);
   ASSERT_FALSE(last->bytes);
-  EXPECT_EQ(last->bytes.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(last->bytes.error().code(), StatusCode::kVersionChanged);
 }
 
-TEST_F(StreamingTest, AStoreThatFailsInMidFlightFailsWhoWaitsAndNobodyElse) {
+TEST_F(StreamingTest, StoreFailureInFlightFailsItsWaitersOnly) {
   begin();
   auto first = spawn_read(ref_, {0, 64 * kKiB});
   auto whole = spawn_read(ref_, {0, kFileBytes});
-  pieces_->give(kMiB);
+  pieces_->allow(kMiB);
   first->done.wait();
   break_off_until(whole, StatusCode::kUnavailable);
   const size_t failed = source_->reads();
@@ -106,26 +106,26 @@ TEST_F(StreamingTest, AStoreThatFailsInMidFlightFailsWhoWaitsAndNobodyElse) {
   ASSERT_FALSE(whole->bytes);
   EXPECT_EQ(whole->bytes.error().code(), StatusCode::kUnavailable);
   // Nothing of the failed flight is left: the next one is complete.
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   EXPECT_EQ(text(ref_, {0, kFileBytes}), content_);
   wait_cached(ref_, {0, kFileBytes});
   EXPECT_EQ(source_->reads(), failed + 1);
 }
 
-TEST_F(StreamingTest, AnotherAttemptGoesOnWhereTheFirstBrokeOff) {
-  sources_.add(asked_again());
-  pieces_->give(0);
+TEST_F(StreamingTest, RetryContinuesWhereTheFirstAttemptEnded) {
+  sources_.add(retrying_source());
+  pieces_->allow(0);
   store_ = std::make_unique<testing::MemoryPageStore>(0);
   fetcher_ = Fetcher::create({}, store_.get(), sources_, executor_);
   ref_ = put("a", content_);
   auto whole = spawn_read(ref_, {0, kFileBytes});
   wait_until([&] { return !pieces_->offsets().empty(); });
   auto first = spawn_read(ref_, {0, kMiB});
-  pieces_->give(kMiB);
+  pieces_->allow(kMiB);
   first->done.wait();
   pieces_->break_off(StatusCode::kUnavailable);
   wait_until([&] { return pieces_->offsets().size() == 2; });
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   whole->done.wait();
   ASSERT_TRUE(whole->bytes) << whole->bytes.error().to_string();
   EXPECT_TRUE(whole->bytes->to_string() == content_);
@@ -133,52 +133,52 @@ TEST_F(StreamingTest, AnotherAttemptGoesOnWhereTheFirstBrokeOff) {
   EXPECT_EQ(pieces_->offsets(), (std::vector<uint64_t>{0, kMiB}));
 }
 
-TEST_F(StreamingTest, AVersionThatChangesUnderTheFlightFailsAllThatHasNotCome) {
-  sources_.add(asked_again());
-  pieces_->give(0);
+TEST_F(StreamingTest, VersionChangeFailsBytesNotYetArrived) {
+  sources_.add(retrying_source());
+  pieces_->allow(0);
   fetcher_ = Fetcher::create({}, nullptr, sources_, executor_);
   ref_ = put("a", content_);
   auto whole = spawn_read(ref_, {0, kFileBytes});
   wait_until([&] { return !pieces_->offsets().empty(); });
-  pieces_->give(kMiB);
+  pieces_->allow(kMiB);
   put("a", random_content(kFileBytes, 2));
   pieces_->break_off(StatusCode::kUnavailable);
   whole->done.wait();
   ASSERT_FALSE(whole->bytes);
-  EXPECT_EQ(whole->bytes.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(whole->bytes.error().code(), StatusCode::kVersionChanged);
 }
 
-TEST_F(StreamingTest, OfAnUnknownVersionNothingIsSeenBeforeAllOfItIsThere) {
-  pieces_->give(0);
+TEST_F(StreamingTest, UnknownVersionIsDeliveredWhole) {
+  pieces_->allow(0);
   start({}, false);
   put("a", content_);
   ref_ = std::make_shared<FileRef>(FileRef::make(source_->id(), "a", Version(), kFileBytes));
   auto whole = spawn_read(ref_, {0, kFileBytes});
   wait_until([&] { return !pieces_->offsets().empty(); });
-  pieces_->give(kFileBytes - 1);
+  pieces_->allow(kFileBytes - 1);
   EXPECT_FALSE(fetcher_->try_read(*ref_, {0, 4096}));
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   whole->done.wait();
   EXPECT_TRUE(whole->bytes);
 }
 
-TEST_F(StreamingTest, AReaderThatGoesAwayLeavesTheOthersTheirFlight) {
+TEST_F(StreamingTest, CancelledReaderLeavesFlightToOthers) {
   begin();
   std::stop_source killed;
   auto leaves = spawn_read(ref_, {0, kMiB}, Context().with_cancel(killed.get_token()));
   auto stays = spawn_read(ref_, {0, kMiB});
-  pieces_->give(4096);
+  pieces_->allow(4096);
   killed.request_stop();
   leaves->done.wait();
   EXPECT_EQ(leaves->bytes.error().code(), StatusCode::kCancelled);
-  pieces_->give(kMiB);
+  pieces_->allow(kMiB);
   stays->done.wait();
   ASSERT_TRUE(stays->bytes);
   EXPECT_TRUE(stays->bytes->to_string() == part(0, kMiB));
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(StreamingTest, ManyReadersShareOneRequestWhileItsBytesCome) {
+TEST_F(StreamingTest, ManyReadersShareOneArrivingRequest) {
   begin();
   std::mt19937_64 random(7);
   std::deque<std::pair<ByteRange, std::shared_ptr<testing::PendingRead>>> reads;
@@ -186,9 +186,9 @@ TEST_F(StreamingTest, ManyReadersShareOneRequestWhileItsBytesCome) {
     const uint64_t offset = random() % kFileBytes;
     const ByteRange range = ByteRange{offset, random() % (256 * kKiB) + 1}.clamp(kFileBytes);
     reads.emplace_back(range, spawn_read(ref_, range));
-    pieces_->give(given);
+    pieces_->allow(given);
   }
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   for (const auto& [range, read] : reads) {
     read->done.wait();
     ASSERT_TRUE(read->bytes);
@@ -197,18 +197,18 @@ TEST_F(StreamingTest, ManyReadersShareOneRequestWhileItsBytesCome) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(StreamingTest, AStreamedReadGivesWhatHasCome) {
+TEST_F(StreamingTest, StreamedReadReturnsArrivedBytes) {
   begin();
   StreamedReadPtr stream = fetcher_->stream(ref_, {0, kFileBytes});
-  pieces_->give(100'000);
-  Result<Bytes> got = executor_.wait(stream->next({}));
+  pieces_->allow(100'000);
+  Result<Bytes> got = executor_.block_on(stream->next({}));
   ASSERT_TRUE(got);
   EXPECT_GE(got->size(), kBlockBytes);
   std::string all = got->to_string();
   EXPECT_EQ(fetcher_->stats().requests_in_flight, 1u);
-  pieces_->give(UINT64_MAX);
+  pieces_->allow(UINT64_MAX);
   while (got && !got->empty()) {
-    got = executor_.wait(stream->next({}));
+    got = executor_.block_on(stream->next({}));
     ASSERT_TRUE(got);
     EXPECT_LE(got->size(), kStreamedBytesMax);
     all += got->to_string();
@@ -217,21 +217,21 @@ TEST_F(StreamingTest, AStreamedReadGivesWhatHasCome) {
   EXPECT_EQ(source_->reads(), 1u);
 }
 
-TEST_F(StreamingTest, AStreamedReadFailsAfterWhatWasRight) {
+TEST_F(StreamingTest, StreamedReadFailsAfterValidBytes) {
   begin();
   StreamedReadPtr stream = fetcher_->stream(ref_, {0, kFileBytes});
-  pieces_->give(kBlockBytes);
-  Result<Bytes> got = executor_.wait(stream->next({}));
+  pieces_->allow(kBlockBytes);
+  Result<Bytes> got = executor_.block_on(stream->next({}));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->to_string(), part(0, kBlockBytes));
   pieces_->break_off(StatusCode::kUnavailable);
-  EXPECT_EQ(executor_.wait(stream->next({})).error().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(executor_.wait(stream->next({})).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(executor_.block_on(stream->next({})).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(executor_.block_on(stream->next({})).error().code(), StatusCode::kUnavailable);
 }
 
 // Parts of the range are in memory, in the page store and nowhere. Bytes that the page store drops
 // meanwhile are fetched again.
-TEST_F(StreamingTest, AStreamedReadOfPartsFromEverywhere) {
+TEST_F(StreamingTest, StreamedReadJoinsPartsOfAllOrigins) {
   start({.memory_bytes_max = 1});
   ref_ = put("a", content_);
   ASSERT_TRUE(read(ref_, {kMiB, kMiB}));
@@ -240,8 +240,8 @@ TEST_F(StreamingTest, AStreamedReadOfPartsFromEverywhere) {
   wait_cached(ref_, {3 * kMiB, kMiB});
   StreamedReadPtr stream = fetcher_->stream(ref_, {1000, kFileBytes - 1000});
   std::string all;
-  for (Result<Bytes> got = executor_.wait(stream->next({}));;
-       got = executor_.wait(stream->next({}))) {
+  for (Result<Bytes> got = executor_.block_on(stream->next({}));;
+       got = executor_.block_on(stream->next({}))) {
     ASSERT_TRUE(got) << got.error().to_string();
     if (got->empty()) break;
     if (all.empty()) store_->drop(ref_->id);
@@ -252,18 +252,18 @@ TEST_F(StreamingTest, AStreamedReadOfPartsFromEverywhere) {
 
 // A stream that is not consumed occupies neither the store's requests nor the permits of other
 // readers.
-TEST_F(StreamingTest, AStreamThatNobodyTakesHoldsUpNobody) {
+TEST_F(StreamingTest, UnconsumedStreamBlocksNoOther) {
   start({.memory_bytes_max = 16 * kMiB, .requests_max = 2});
   ref_ = put("a", content_);
   std::vector<StreamedReadPtr> idle;
   for (int i = 0; i < 20; ++i) {
     idle.push_back(fetcher_->stream(ref_, {0, kFileBytes}));
-    ASSERT_TRUE(executor_.wait(idle.back()->next({})));
+    ASSERT_TRUE(executor_.block_on(idle.back()->next({})));
   }
   FileRefPtr other = put("b", content_);
   EXPECT_TRUE(text(other, {0, kFileBytes}) == content_);
-  executor_.wait(fetcher_->stop());  // nor this
-  EXPECT_EQ(executor_.wait(idle.back()->next({})).error().code(), StatusCode::kCancelled);
+  executor_.block_on(fetcher_->stop());  // nor this
+  EXPECT_EQ(executor_.block_on(idle.back()->next({})).error().code(), StatusCode::kCancelled);
 }
 
 }  // namespace

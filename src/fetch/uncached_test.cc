@@ -32,7 +32,7 @@ class UncachedTest : public testing::FetcherRig {
     std::ofstream(path_) << content;
     sources_.add(files_);
     SourceObject object =
-        executor_.wait(files_->stat(Context::background(), {path_.string().substr(1)})).value();
+        executor_.block_on(files_->stat(Context::background(), {path_.string().substr(1)})).value();
     return std::make_shared<FileRef>(FileRef::make(files_->id(), object.key, object.version,
                                                    object.size,
                                                    cache_use(CacheMode::kAuto, object.local)));
@@ -42,11 +42,11 @@ class UncachedTest : public testing::FetcherRig {
   std::shared_ptr<FileSource> files_ = std::make_shared<FileSource>();
 };
 
-TEST_F(UncachedTest, ALocalFileIsReadWhereItIsAndKeptNowhere) {
+TEST_F(UncachedTest, LocalFileIsReadInPlaceAndNotCached) {
   start();
   const std::string content = random_content(3 * kBlockBytes + 5, 1);
   FileRefPtr ref = write_local(content);
-  ASSERT_EQ(ref->cache, CacheUse::kNone);
+  ASSERT_EQ(ref->cache, CacheUse::kBypass);
   EXPECT_FALSE(fetcher_->try_read(*ref, {0, 10}));
   for (ByteRange range : {ByteRange{0, content.size()}, ByteRange{7, 3}, ByteRange{7, 3}}) {
     EXPECT_EQ(text(ref, range), content.substr(range.offset, range.size));
@@ -60,28 +60,29 @@ TEST_F(UncachedTest, ALocalFileIsReadWhereItIsAndKeptNowhere) {
   EXPECT_THAT(loaded.error().to_string(), HasSubstr("cache=always"));
 }
 
-TEST_F(UncachedTest, ALocalFileCanBeHeldOpenUntilItsVersionIsGone) {
+TEST_F(UncachedTest, LocalFileStaysOpenUntilVersionChanges) {
   start();
   FileRefPtr ref = write_local("0123456789");
-  Result<SourceFilePtr> file = executor_.wait(fetcher_->open_file({}, ref));
+  Result<SourceFilePtr> file = executor_.block_on(fetcher_->open_file({}, ref));
   ASSERT_TRUE(file && *file != nullptr);
   std::string into(4, '?');
-  EXPECT_TRUE(executor_.wait((*file)->read({}, 3, std::as_writable_bytes(std::span(into)))));
+  EXPECT_TRUE(executor_.block_on((*file)->read({}, 3, std::as_writable_bytes(std::span(into)))));
   EXPECT_EQ(into, "3456");
   fs::remove(path_);
-  EXPECT_EQ(executor_.wait(fetcher_->open_file({}, ref)).error().code(), StatusCode::kChanged);
-  EXPECT_EQ(read(ref, {0, 1}).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(executor_.block_on(fetcher_->open_file({}, ref)).error().code(),
+            StatusCode::kVersionChanged);
+  EXPECT_EQ(read(ref, {0, 1}).error().code(), StatusCode::kVersionChanged);
 }
 
-TEST_F(UncachedTest, OneThatIsCachedIsNotHandedOut) {
+TEST_F(UncachedTest, CachedFileIsNotPassed) {
   start();
   FileRefPtr ref = as(write_local("0123456789"), CacheUse::kDisk);
-  EXPECT_EQ(executor_.wait(fetcher_->open_file({}, ref)).value(), nullptr);
+  EXPECT_EQ(executor_.block_on(fetcher_->open_file({}, ref)).value(), nullptr);
   EXPECT_EQ(text(ref, {2, 3}), "234");
   wait_cached(ref, {0, 10});
 }
 
-TEST_F(UncachedTest, WhatIsOnlyHeldInMemoryIsAskedForOnceAndNotStored) {
+TEST_F(UncachedTest, MemoryOnlyFileIsFetchedOnceNotStored) {
   start();
   const std::string content = random_content(2 * kBlockBytes, 2);
   FileRefPtr ref = as(put("a", content), CacheUse::kMemory);
@@ -92,24 +93,24 @@ TEST_F(UncachedTest, WhatIsOnlyHeldInMemoryIsAskedForOnceAndNotStored) {
   EXPECT_EQ(ensure(ref, {0, 10}).error().code(), StatusCode::kUnsupported);
 }
 
-TEST_F(UncachedTest, ALoadStoresWhatAMountWithoutACacheHasFetched) {
+TEST_F(UncachedTest, LoadStoresBytesOfUncachedMount) {
   start();
   const std::string content = random_content(kBlockBytes, 3);
   FileRefPtr in_memory = as(put("a", content), CacheUse::kMemory);
-  source_->hold_reads();
+  source_->block_reads();
   auto reader = spawn_read(in_memory, {0, 10});
-  testing::wait_until([&] { return source_->held() == 1; });
+  testing::wait_until([&] { return source_->blocked_reads() == 1; });
   // Its load joins the reader's request, which does not write to the page store.
-  FileRefPtr kept = as(in_memory, CacheUse::kDisk);
+  FileRefPtr cached_ref = as(in_memory, CacheUse::kDisk);
   auto loaded = std::make_shared<std::latch>(1);
   executor_.spawn([](Fetcher* fetcher, FileRefPtr ref, std::shared_ptr<std::latch> done) -> Task<> {
     EXPECT_TRUE(co_await fetcher->ensure(Context::background(), ref, {0, ref->size}));
     done->count_down();
-  }(fetcher_.get(), kept, loaded));
+  }(fetcher_.get(), cached_ref, loaded));
   source_->release_reads();
   reader->done.wait();
   loaded->wait();
-  EXPECT_EQ(store_->cached_bytes(*kept), kBlockBytes);
+  EXPECT_EQ(store_->cached_bytes(*cached_ref), kBlockBytes);
 }
 
 }  // namespace

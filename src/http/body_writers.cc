@@ -16,13 +16,14 @@ Result<> to_result(const Stream& stream, const IoResult& written) {
 }
 
 // A producer may release the writer before the write ends, so nothing here refers to the writer.
-Task<Result<>> write_pieces(std::shared_ptr<Stream> stream, Clock::duration patience, Bytes data,
-                            bool chunked) {
+Task<Result<>> write_pieces(std::shared_ptr<Stream> stream, Clock::duration write_timeout,
+                            Bytes data, bool chunked) {
   const std::string begin = chunked ? fmt::format("{:x}\r\n", data.size()) : std::string();
-  Pieces pieces(begin);
+  IoVector pieces(begin);
   pieces.add(data);
   if (chunked) pieces.add("\r\n");
-  const IoResult written = co_await stream->write_all(std::move(pieces), {.patience = patience});
+  const IoResult written =
+      co_await stream->write_all(std::move(pieces), {.timeout = write_timeout});
   co_return to_result(*stream, written);
 }
 
@@ -34,7 +35,7 @@ Task<Result<>> at_once(Result<> result) {
 
 Task<Result<>> ChunkWriter::write(Bytes data) {
   if (data.empty()) return at_once({});  // an empty chunk would end the body
-  return write_pieces(stream_, patience_, std::move(data), chunked_);
+  return write_pieces(stream_, write_timeout_, std::move(data), chunked_);
 }
 
 Task<Result<>> LengthWriter::write(Bytes data) {
@@ -43,7 +44,7 @@ Task<Result<>> LengthWriter::write(Bytes data) {
     return at_once(error(StatusCode::kInternal, "an answer is longer than was announced"));
   }
   left_ -= data.size();
-  return write_pieces(stream_, patience_, std::move(data), false);
+  return write_pieces(stream_, write_timeout_, std::move(data), false);
 }
 
 }  // namespace leat

@@ -19,7 +19,7 @@ namespace leat {
 
 class Certificates {
  public:
-  struct Wanted {
+  struct CertificateRequest {
     std::string name = "server";                              // common name
     std::string alternatives = "DNS:localhost,IP:127.0.0.1";  // none if empty
     int days = 1;                                             // from now; negative: expired
@@ -40,7 +40,7 @@ class Certificates {
   std::string ca() const { return path("ca.pem"); }
 
   // Writes `name`.pem and `name`.key, signed by this CA; replaces each atomically.
-  HttpTlsOptions issue(const Wanted& wanted) const {
+  HttpTlsOptions issue(const CertificateRequest& wanted) const {
     const auto key = make_key();
     write(wanted.name + ".pem", make(wanted, key.get(), authority_.get()).get());
     const std::string fresh = path(wanted.name + ".key.new");
@@ -72,7 +72,7 @@ class Certificates {
   }
 
   // Without an issuer it is a CA.
-  Certificate make(const Wanted& wanted, EVP_PKEY* key, X509* issuer) const {
+  Certificate make(const CertificateRequest& wanted, EVP_PKEY* key, X509* issuer) const {
     Certificate made(X509_new());
     X509* certificate = made.get();
     X509_set_version(certificate, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpClient: sends requests to one endpoint, each on a new connection or a kept one. Thread-safe
+// HttpClient: sends requests to one endpoint, each on a new or an idle connection. Thread-safe
 // and cheap to copy: copies share their connections.
 //
 // A connection carries one request at a time. It is closed if its request failed, was cancelled or
@@ -26,7 +26,7 @@ using BodySink = std::function<Task<Result<>>(Bytes)>;
 struct HttpClientOptions {
   // Null: plain HTTP. Otherwise the server's certificate must match the endpoint's host.
   std::shared_ptr<const HttpTls> tls{};
-  // Maximum connections, in use or kept; further requests wait until their context ends. 0:
+  // Maximum connections, in use or idle; further requests wait until their context ends. 0:
   // unlimited, and none is kept.
   unsigned connections_max = 0;
   // How long an unused connection is kept. The one that was used last is taken first.
@@ -37,28 +37,28 @@ struct HttpClientOptions {
   // For responses that may be silent for long. The kernel probes the other end after 5 s of
   // silence, and ends the connection without a reply for 6 s. That does not detect a process that
   // hangs.
-  bool probed = false;
+  bool tcp_keepalive = false;
 };
 
 // Time limits of a request, beside its context's deadline; zero: none. Either ends it with
 // kTimedOut and a message that names the limit. If the context is not expired(), the deadline was
 // not the cause.
-struct HttpTerms {
+struct HttpRequestOptions {
   // From the first byte sent to the first byte of the response.
-  Clock::duration first_byte_max{};
+  Clock::duration first_byte_timeout{};
   // Between two parts of a response; the time of a sink is not counted.
-  Clock::duration silence_max{};
+  Clock::duration idle_timeout{};
 };
 
 // Destination of the body of a 2xx response, and its observers.
-struct HttpIntake {
+struct HttpResponseSink {
   // Filled in order; together they have the size of the body. They must stay until the request has
   // ended.
   std::vector<std::span<std::byte>> pieces{};
   // Called with the head of a 2xx response before its body is received; an error ends the request.
   std::function<Result<>(const HttpResponse&)> accept{};
   // Called with the number of arrived bytes, which increases.
-  std::function<void(uint64_t)> arrived{};
+  std::function<void(uint64_t)> on_bytes{};
 };
 
 class HttpClient {
@@ -71,19 +71,20 @@ class HttpClient {
   // certificate.
   Task<Result<HttpResponse>> request(Context context, HttpRequest request,
                                      uint64_t body_bytes_max = 64 * kMiB,
-                                     HttpTerms terms = {}) const;
+                                     HttpRequestOptions options = {}) const;
 
   // Like request(); passes the body of a 2xx response to `sink` in pieces as they arrive. Any other
   // body is in the response. If the server's producer failed, returns kUnavailable with its reason.
   Task<Result<HttpResponse>> request_streamed(Context context, HttpRequest request, BodySink sink,
-                                              HttpTerms terms = {}) const;
+                                              HttpRequestOptions options = {}) const;
 
-  // Like request(); the body of a 2xx response goes into the intake's pieces, without a copy if it
-  // is long. After a failure their content is undefined, except for the bytes that arrived()
+  // Like request(); the body of a 2xx response goes into the sink's pieces, without a copy if it
+  // is long. After a failure their content is undefined, except for the bytes that on_bytes
   // reported. A 2xx response that does not announce exactly their length, or ends early, is
   // kUnavailable.
-  Task<Result<HttpResponse>> request_into(Context context, HttpRequest request, HttpIntake intake,
-                                          HttpTerms terms = {}) const;
+  Task<Result<HttpResponse>> request_into(Context context, HttpRequest request,
+                                          HttpResponseSink response_sink,
+                                          HttpRequestOptions options = {}) const;
 
   const HttpEndpoint& endpoint() const;
 

@@ -23,13 +23,13 @@ std::string host_field(const HttpEndpoint& endpoint) {
 
 }  // namespace
 
-// A client may outlive an executor; its kept connections may not. This service of the executor's
+// A client may outlive an executor; its idle connections may not. This service of the executor's
 // context closes them before the context's other services end.
-struct ClientPool::Shelter : asio::execution_context::service {
-  using key_type = Shelter;
+struct ClientPool::ContextShutdownHook : asio::execution_context::service {
+  using key_type = ContextShutdownHook;
   static inline asio::execution_context::id id;
 
-  explicit Shelter(asio::execution_context& owner) : service(owner), context(&owner) {}
+  explicit ContextShutdownHook(asio::execution_context& owner) : service(owner), context(&owner) {}
   void shutdown() override {
     for (const auto& weak : pools) {
       if (auto pool = weak.lock()) pool->drop(context);
@@ -51,16 +51,16 @@ ClientPool::ClientPool(HttpEndpoint endpoint, HttpClientOptions options)
       options_(std::move(options)),
       name_(endpoint_.to_string()),
       host_(host_field(endpoint_)),
-      places_(options_.connections_max) {}
+      slots_(options_.connections_max) {}
 
 std::shared_ptr<Stream> ClientPool::take(const asio::any_io_executor& executor) {
-  if (!keeps()) return nullptr;
+  if (!keeps_alive()) return nullptr;
   const void* context = &context_of(executor);
   std::lock_guard lock(mutex_);
-  for (auto kept = kept_.rbegin(); kept != kept_.rend(); ++kept) {
-    if (kept->context != context) continue;
-    std::shared_ptr<Stream> stream = std::move(kept->stream);
-    kept_.erase(std::next(kept).base());
+  for (auto idle = idle_.rbegin(); idle != idle_.rend(); ++idle) {
+    if (idle->context != context) continue;
+    std::shared_ptr<Stream> stream = std::move(idle->stream);
+    idle_.erase(std::next(idle).base());
     return stream;
   }
   return nullptr;
@@ -68,18 +68,18 @@ std::shared_ptr<Stream> ClientPool::take(const asio::any_io_executor& executor) 
 
 void ClientPool::give(std::shared_ptr<Stream> stream) {
   stream->expires_never();
-  if (!keeps() || stream->cut_reason() != Stream::Cut::kNone) return;
+  if (!keeps_alive() || stream->cut_reason() != Stream::Cut::kNone) return;
   const auto executor = stream->socket().get_executor();
   asio::execution_context& context = context_of(executor);
   bool first_of_context, begin_sweeping;
   {
     std::lock_guard lock(mutex_);
-    first_of_context = std::ranges::find(sheltered_, &context) == sheltered_.end();
-    if (first_of_context) sheltered_.push_back(&context);
-    kept_.push_back({std::move(stream), &context, Clock::now()});
+    first_of_context = std::ranges::find(hooked_contexts_, &context) == hooked_contexts_.end();
+    if (first_of_context) hooked_contexts_.push_back(&context);
+    idle_.push_back({std::move(stream), &context, Clock::now()});
     begin_sweeping = !std::exchange(sweeping_, true);
   }
-  if (first_of_context) asio::use_service<Shelter>(context).add(weak_from_this());
+  if (first_of_context) asio::use_service<ContextShutdownHook>(context).add(weak_from_this());
   if (begin_sweeping) {
     sweep_later(std::make_shared<asio::steady_timer>(executor), Stream::after(options_.idle_max));
   }
@@ -97,29 +97,30 @@ void ClientPool::sweep_later(std::shared_ptr<asio::steady_timer> timer, Clock::t
 }
 
 void ClientPool::sweep(std::shared_ptr<asio::steady_timer> timer) {
-  std::vector<Kept> old;
+  std::vector<IdleConnection> old;
   std::optional<Clock::time_point> next;
   {
     std::lock_guard lock(mutex_);
     const Clock::time_point border = Clock::now() - options_.idle_max;
-    auto young = std::ranges::find_if(kept_, [&](const Kept& kept) { return kept.since > border; });
-    std::move(kept_.begin(), young, std::back_inserter(old));
-    kept_.erase(kept_.begin(), young);
-    sweeping_ = !kept_.empty();
-    if (sweeping_) next = kept_.front().since + options_.idle_max;
+    auto young = std::ranges::find_if(
+        idle_, [&](const IdleConnection& idle) { return idle.since > border; });
+    std::move(idle_.begin(), young, std::back_inserter(old));
+    idle_.erase(idle_.begin(), young);
+    sweeping_ = !idle_.empty();
+    if (sweeping_) next = idle_.front().since + options_.idle_max;
   }
   if (next) sweep_later(std::move(timer), *next);
 }
 
 void ClientPool::drop(const void* context) {
-  std::vector<Kept> gone;
+  std::vector<IdleConnection> removed;
   std::lock_guard lock(mutex_);
-  auto rest =
-      std::ranges::partition(kept_, [&](const Kept& kept) { return kept.context != context; });
-  std::ranges::move(rest, std::back_inserter(gone));
-  kept_.erase(rest.begin(), rest.end());
-  std::erase(sheltered_, context);  // another context may get this address
-  sweeping_ = false;                // the timer ended with the context
+  auto rest = std::ranges::partition(
+      idle_, [&](const IdleConnection& idle) { return idle.context != context; });
+  std::ranges::move(rest, std::back_inserter(removed));
+  idle_.erase(rest.begin(), rest.end());
+  std::erase(hooked_contexts_, context);  // another context may get this address
+  sweeping_ = false;                      // the timer ended with the context
 }
 
 }  // namespace leat

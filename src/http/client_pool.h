@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientPool: the connections of a client: their maximum, and the kept ones. Private to this
+// ClientPool: the connections of a client: their maximum, and the idle ones. Private to this
 // module. Thread-safe.
 //
-// Invariant: each request in flight holds a permit of places(). Kept connections and requests in
-// flight are together at most connections_max. A request dials only if no connection is kept, or in
-// the place of a kept one that was dead.
+// Invariant: each request in flight holds a permit of slots(). Idle connections and requests in
+// flight are together at most connections_max. A request dials only if no connection is idle, or
+// instead of an idle one that was dead.
 #pragma once
 
 #include <memory>
@@ -27,12 +27,12 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   // The Host field, and the dialled endpoint, as messages name it.
   const std::string& host() const { return host_; }
   const std::string& name() const { return name_; }
-  bool keeps() const { return options_.connections_max > 0; }
+  bool keeps_alive() const { return options_.connections_max > 0; }
 
   // Each permit is the right to one connection.
-  Semaphore& places() { return places_; }
+  Semaphore& slots() { return slots_; }
 
-  // Takes a kept connection of the same executor's context; null: dial.
+  // Takes an idle connection of the same executor's context; null: dial.
   std::shared_ptr<Stream> take(const boost::asio::any_io_executor& executor);
   // Keeps a connection that is intact, between two requests, and unused from now on.
   void give(std::shared_ptr<Stream> stream);
@@ -40,12 +40,12 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   Task<Result<>> dial(std::shared_ptr<Stream> stream, Context context);
 
  private:
-  struct Kept {
+  struct IdleConnection {
     std::shared_ptr<Stream> stream;
     const void* context;  // of its executor
     Clock::time_point since;
   };
-  struct Shelter;
+  struct ContextShutdownHook;
 
   void sweep_later(std::shared_ptr<boost::asio::steady_timer> timer, Clock::time_point when);
   void sweep(std::shared_ptr<boost::asio::steady_timer> timer);
@@ -60,12 +60,12 @@ class ClientPool : public std::enable_shared_from_this<ClientPool> {
   const HttpClientOptions options_;
   const std::string name_;
   const std::string host_;
-  Semaphore places_;
+  Semaphore slots_;
 
-  std::mutex mutex_;        // leaf
-  std::vector<Kept> kept_;  // the longest unused first
+  std::mutex mutex_;                  // leaf
+  std::vector<IdleConnection> idle_;  // the longest unused first
   bool sweeping_ = false;
-  std::vector<const void*> sheltered_;  // contexts with a Shelter
+  std::vector<const void*> hooked_contexts_;  // contexts with a hook
 };
 
 }  // namespace leat

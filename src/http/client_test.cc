@@ -12,14 +12,14 @@
 #include <sstream>
 
 #include "http/raw_sockets_test.h"
-#include "http/server.h"
-#include "runtime/shared_result.h"
+#include "http/server/server.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using Gate = std::shared_ptr<SharedResult<bool>>;
+using Event = std::shared_ptr<SharedPromise<bool>>;
 
 HttpRequest get(std::string path = "/") {
   return {.path = std::move(path)};
@@ -64,7 +64,7 @@ Task<HttpResponse> answer(Seen* seen, Context, HttpRequest request) {
   co_return HttpResponse::text(200, request.target + request.body);
 }
 
-Task<HttpResponse> wait_for(Gate inside, Gate release, Context context, HttpRequest) {
+Task<HttpResponse> wait_for(Event inside, Event release, Context context, HttpRequest) {
   inside->set(true);
   auto released = co_await release->wait(context, "a test");
   co_return HttpResponse::text(200, released ? "released" : "ended");
@@ -77,34 +77,34 @@ class HttpClientTest : public testing::Test {
     router.add("GET", "/hang", [this](Context context, HttpRequest request) {
       return wait_for(inside_, release_, std::move(context), std::move(request));
     });
-    router.add_rest([this](Context context, HttpRequest request) {
+    router.set_fallback([this](Context context, HttpRequest request) {
       return answer(&seen_, std::move(context), std::move(request));
     });
     server_ = *HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router),
                                  {.stop_timeout = 0s}, executor_);
   }
-  void TearDown() override { executor_.wait(server_->stop()); }
+  void TearDown() override { executor_.block_on(server_->stop()); }
 
   HttpClient kept(unsigned connections) {
     return HttpClient(server_->endpoint(), {.connections_max = connections});
   }
   Result<HttpResponse> ask(const HttpClient& client, HttpRequest request, Context context = {}) {
-    return executor_.wait(client.request(context, std::move(request)));
+    return executor_.block_on(client.request(context, std::move(request)));
   }
 
   Executor executor_;
   Seen seen_;
-  Gate inside_ = SharedResult<bool>::make(), release_ = SharedResult<bool>::make();
+  Event inside_ = SharedPromise<bool>::make(), release_ = SharedPromise<bool>::make();
   std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(HttpClientTest, AConnectionOfItsOwnForEachRequestUnlessAskedOtherwise) {
+TEST_F(HttpClientTest, EachRequestHasAConnectionByDefault) {
   HttpClient client(server_->endpoint());
   for (int i = 0; i < 3; ++i) ASSERT_EQ(ask(client, get())->status, 200);
   EXPECT_EQ(seen_.connections(), 3u);
 }
 
-TEST_F(HttpClientTest, AKeptConnectionCarriesOneRequestAfterAnother) {
+TEST_F(HttpClientTest, IdleConnectionIsReused) {
   HttpClient client = kept(4);
   const HttpClient copy = client;
   for (int i = 0; i < 100; ++i) {
@@ -131,15 +131,15 @@ std::string kernel_timer(uint16_t from, uint16_t to) {
   return "no such connection";
 }
 
-TEST_F(HttpClientTest, TheKernelAsksAfterASilentConnectionWhereThatIsWanted) {
+TEST_F(HttpClientTest, TcpKeepaliveIsSetOnDemand) {
   for (const bool probed : {true, false}) {
-    HttpClient client(server_->endpoint(), {.connections_max = 1, .probed = probed});
+    HttpClient client(server_->endpoint(), {.connections_max = 1, .tcp_keepalive = probed});
     ASSERT_TRUE(ask(client, get()));
     EXPECT_EQ(kernel_timer(seen_.last_port(), server_->endpoint().port), probed ? "02" : "00");
   }
 }
 
-TEST_F(HttpClientTest, TheTargetIsSentAsItIsWhereThereIsOne) {
+TEST_F(HttpClientTest, GivenTargetIsSentUnchanged) {
   HttpRequest request{.path = "/not/this", .target = "/a%2Fb?x=%20&y"};
   EXPECT_EQ(ask(kept(1), request)->body, "/a%2Fb?x=%20&y");
   HttpRequest made{.path = "/a b", .query = {{"q", "1&2"}}};
@@ -147,7 +147,7 @@ TEST_F(HttpClientTest, TheTargetIsSentAsItIsWhereThereIsOne) {
 }
 
 Task<> ask_often(HttpClient client, int number, int times, std::atomic<int>* wrong,
-                 std::atomic<int>* running, Gate ended) {
+                 std::atomic<int>* running, Event ended) {
   for (int i = 0; i < times; ++i) {
     const std::string body =
         std::string(static_cast<size_t>(i % 7) * 1000, 'x') + std::to_string(number * 100'000 + i);
@@ -160,21 +160,21 @@ Task<> ask_often(HttpClient client, int number, int times, std::atomic<int>* wro
 TEST_F(HttpClientTest, ManyRequestsShareFewConnections) {
   constexpr int kAskers = 32, kTimes = 100;
   std::atomic<int> wrong = 0, running = kAskers;
-  Gate ended = SharedResult<bool>::make();
+  Event ended = SharedPromise<bool>::make();
   HttpClient client = kept(3);
   for (int i = 0; i < kAskers; ++i) {
     executor_.spawn(ask_often(client, i, kTimes, &wrong, &running, ended));
   }
-  executor_.wait(ended->wait({}, "the askers")).value();
+  executor_.block_on(ended->wait({}, "the askers")).value();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(seen_.requests(), size_t{kAskers} * kTimes);
   EXPECT_LE(seen_.connections(), 3u);
 }
 
-TEST_F(HttpClientTest, WhoWaitsForAConnectionKeepsItsDeadlineAndGetsItsTurn) {
+TEST_F(HttpClientTest, WaitForAConnectionKeepsItsDeadline) {
   HttpClient client = kept(1);
   auto first = std::async([&] { return ask(client, get("/hang")); });
-  executor_.wait(inside_->wait({}, "the first")).value();
+  executor_.block_on(inside_->wait({}, "the first")).value();
   auto late = ask(client, get(), Context::background().with_timeout(5ms));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
@@ -184,14 +184,14 @@ TEST_F(HttpClientTest, WhoWaitsForAConnectionKeepsItsDeadlineAndGetsItsTurn) {
   EXPECT_EQ(second.get()->body, "/second");
 }
 
-TEST_F(HttpClientTest, ARequestThatIsGivenUpTakesItsConnectionWithIt) {
+TEST_F(HttpClientTest, CancelledRequestClosesItsConnection) {
   HttpClient client = kept(1);
   EXPECT_EQ(ask(client, get("/before"))->body, "/before");
   std::stop_source stop;
   auto hanging = std::async([&] {
     return ask(client, get("/hang"), Context::background().with_cancel(stop.get_token()));
   });
-  executor_.wait(inside_->wait({}, "the first")).value();
+  executor_.block_on(inside_->wait({}, "the first")).value();
   stop.request_stop();
   EXPECT_EQ(hanging.get().error().code(), StatusCode::kCancelled);
   release_->set(true);
@@ -203,7 +203,7 @@ TEST_F(HttpClientTest, MayOutliveItsExecutor) {
   HttpClient client = kept(2);
   {
     Executor other;
-    EXPECT_EQ(other.wait(client.request({}, get("/1")))->body, "/1");
+    EXPECT_EQ(other.block_on(client.request({}, get("/1")))->body, "/1");
   }
   EXPECT_EQ(ask(client, get("/2"))->body, "/2");
 }
@@ -236,19 +236,19 @@ Result<HttpResponse> ask_twice(StaleCase stale) {
   Result<HttpResponse> second = error(StatusCode::kInternal, "not asked");
   {
     HttpClient client(server.endpoint(), {.connections_max = 1});
-    EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
+    EXPECT_EQ(executor.block_on(client.request({}, get()))->body, "one");
     if (!stale.read_another) ended.get_future().wait();
-    second = executor.wait(client.request({}, std::move(stale.request)));
+    second = executor.block_on(client.request({}, std::move(stale.request)));
   }
   return second;
 }
 
-TEST(HttpKeptConnection, ThatWasClosedIsReplacedWhereTheRequestMayBeSentAgain) {
+TEST(HttpIdleConnection, ClosedOneIsReplacedForIdempotentRequest) {
   EXPECT_EQ(ask_twice({get(), false})->body, "two");
   EXPECT_EQ(ask_twice({get(), true})->body, "two");
-  HttpRequest repeatable = post("");
-  repeatable.repeatable = true;
-  EXPECT_EQ(ask_twice({repeatable, true})->body, "two");
+  HttpRequest idempotent = post("");
+  idempotent.idempotent = true;
+  EXPECT_EQ(ask_twice({idempotent, true})->body, "two");
   // Detected before anything is sent.
   EXPECT_EQ(ask_twice({post(""), false})->body, "two");
   auto sent = ask_twice({post(""), true});
@@ -256,7 +256,7 @@ TEST(HttpKeptConnection, ThatWasClosedIsReplacedWhereTheRequestMayBeSentAgain) {
   EXPECT_EQ(sent.error().code(), StatusCode::kUnavailable);
 }
 
-TEST(HttpKeptConnection, IsRetriedOnlyOnceAndOnlyBeforeTheFirstByte) {
+TEST(HttpIdleConnection, RetriesOnceBeforeTheFirstByte) {
   Executor executor;
   RawServer server([](RawServer& self) {
     for (const char* last : {"", "HTTP/1.1 200"}) {
@@ -264,19 +264,20 @@ TEST(HttpKeptConnection, IsRetriedOnlyOnceAndOnlyBeforeTheFirstByte) {
       kept.read_head();
       kept.answer("one");
       kept.read_head();
-      kept.say(last);
+      kept.send_text(last);
       kept.end();
       if (*last == '\0') self.accept().read_head();
     }
   });
   for (int round = 0; round < 2; ++round) {
     HttpClient client(server.endpoint(), {.connections_max = 1});
-    EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
-    EXPECT_EQ(executor.wait(client.request({}, get())).error().code(), StatusCode::kUnavailable);
+    EXPECT_EQ(executor.block_on(client.request({}, get()))->body, "one");
+    EXPECT_EQ(executor.block_on(client.request({}, get())).error().code(),
+              StatusCode::kUnavailable);
   }
 }
 
-TEST(HttpKeptConnection, IsClosedWhenItIsIdleForLong) {
+TEST(HttpIdleConnection, IsClosedWhenItIsIdleForLong) {
   Executor executor;
   RawServer server([](RawServer& self) {
     RawConnection connection = self.accept();
@@ -285,10 +286,10 @@ TEST(HttpKeptConnection, IsClosedWhenItIsIdleForLong) {
     connection.await_end();  // otherwise the test does not end
   });
   HttpClient client(server.endpoint(), {.connections_max = 1, .idle_max = 1ms});
-  EXPECT_EQ(executor.wait(client.request({}, get()))->body, "one");
+  EXPECT_EQ(executor.block_on(client.request({}, get()))->body, "one");
 }
 
-TEST(HttpKeptConnection, IsNotKeptWhereMoreCameThanWasAskedForOrTheServerSaysSo) {
+TEST(HttpIdleConnection, SurplusBytesOrCloseEndTheConnection) {
   Executor executor;
   RawServer server([](RawServer& self) {
     for (const char* text : {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\n",
@@ -297,13 +298,13 @@ TEST(HttpKeptConnection, IsNotKeptWhereMoreCameThanWasAskedForOrTheServerSaysSo)
                              "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\na"}) {
       RawConnection connection = self.accept();
       connection.read_head();
-      connection.say(text);
+      connection.send_text(text);
       if (std::string_view(text).contains("100 Continue")) connection.end();
       connection.await_end();
     }
   });
   HttpClient client(server.endpoint(), {.connections_max = 1});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(executor.wait(client.request({}, get()))->body, "a");
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(executor.block_on(client.request({}, get()))->body, "a");
 }
 
 Task<Result<>> take_piece(std::string* all, std::promise<void>* first, Bytes piece) {
@@ -312,7 +313,7 @@ Task<Result<>> take_piece(std::string* all, std::promise<void>* first, Bytes pie
   co_return Result<>();
 }
 
-TEST(HttpClientStream, IsPassedOnAsItComes) {
+TEST(HttpClientStream, IsDeliveredAsItArrives) {
   Executor executor;
   struct Case {
     const char *begin, *end;
@@ -324,28 +325,28 @@ TEST(HttpClientStream, IsPassedOnAsItComes) {
     RawServer server([&first, text = begin, rest = end](RawServer& self) {
       RawConnection connection = self.accept();
       connection.read_head();
-      connection.say(std::string("HTTP/1.1 200 OK\r\n") + text);
+      connection.send_text(std::string("HTTP/1.1 200 OK\r\n") + text);
       first.get_future().wait();  // would wait for ever for the rest of the body
-      connection.say(rest);
+      connection.send_text(rest);
     });
     std::string all;
     HttpClient client(server.endpoint(), {.connections_max = 1});
-    auto response = executor.wait(client.request_streamed(
+    auto response = executor.block_on(client.request_streamed(
         {}, get(), [&](Bytes piece) { return take_piece(&all, &first, std::move(piece)); }));
     ASSERT_TRUE(response) << response.error().to_string();
     EXPECT_EQ(all, "onetwo");
   }
 }
 
-TEST(HttpClientEarlyAnswer, IsReadThoughTheRequestDidNotGoOutWhole) {
+TEST(HttpClientEarlyAnswer, IsReadIfTheRequestWasNotSentWhole) {
   Executor executor;
   RawServer server([](RawServer& self) {
     RawConnection connection = self.accept();
     connection.read_head();
-    connection.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!");
+    connection.send_text("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!");
   });
   HttpClient client(server.endpoint());
-  auto refused = executor.wait(client.request({}, post(std::string(64 * kMiB, 'x'))));
+  auto refused = executor.block_on(client.request({}, post(std::string(64 * kMiB, 'x'))));
   // The reset may overtake the response, as between any two requests.
   if (refused) {
     EXPECT_EQ(refused->status, 413);
@@ -354,27 +355,29 @@ TEST(HttpClientEarlyAnswer, IsReadThoughTheRequestDidNotGoOutWhole) {
   }
 }
 
-TEST(HttpTermsTest, SayWhichOfThemEndedARequest) {
+TEST(HttpRequestOptionsTest, TimeoutIsNamedInTheError) {
   Executor executor;
   RawServer server([](RawServer& self) {
     self.accept().await_end();
     RawConnection half = self.accept();
     half.read_head();
-    half.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    half.send_text("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     half.await_end();
     self.accept().await_end();
   });
   HttpClient client(server.endpoint());
-  auto ask = [&](Context context, HttpTerms terms) {
-    auto response = executor.wait(client.request(context, get(), kMiB, terms));
+  auto ask = [&](Context context, HttpRequestOptions options) {
+    auto response = executor.block_on(client.request(context, get(), kMiB, options));
     EXPECT_FALSE(response);
     EXPECT_EQ(response.error().code(), StatusCode::kTimedOut);
     return response.error().message();
   };
   const Context patient = Context::background().with_timeout(1h);
-  EXPECT_TRUE(ask(patient, {.first_byte_max = 5ms}).contains("no byte of an answer within 5 ms"));
-  EXPECT_TRUE(ask(patient, {.first_byte_max = 1h, .silence_max = 5ms}).contains("silent for 5 ms"));
-  const HttpTerms generous{.first_byte_max = 1h, .silence_max = 1h};
+  EXPECT_TRUE(
+      ask(patient, {.first_byte_timeout = 5ms}).contains("no byte of a response within 5 ms"));
+  EXPECT_TRUE(
+      ask(patient, {.first_byte_timeout = 1h, .idle_timeout = 5ms}).contains("nothing for 5 ms"));
+  const HttpRequestOptions generous{.first_byte_timeout = 1h, .idle_timeout = 1h};
   // A request with an expired deadline is not sent, and has another message.
   std::string late;
   for (auto time = 5ms; !late.contains("in time") && time < 1min; time *= 2) {
@@ -398,10 +401,10 @@ TEST(HttpConnectTimeout, MakesTheEndpointUnavailable) {
   RawClient only(port);
   HttpClient client(*HttpEndpoint::parse("127.0.0.1:" + std::to_string(port)),
                     {.connect_timeout = 5ms});
-  auto response = executor.wait(client.request({}, get()));
+  auto response = executor.block_on(client.request({}, get()));
   EXPECT_EQ(response.error().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(response.error().message().contains("no connection within 5 ms"));
-  auto late = executor.wait(client.request(Context::background().with_timeout(1ms), get()));
+  auto late = executor.block_on(client.request(Context::background().with_timeout(1ms), get()));
   EXPECT_EQ(late.error().code(), StatusCode::kTimedOut);
   close(fd);
 }

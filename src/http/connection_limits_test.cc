@@ -5,10 +5,10 @@
 
 #include <atomic>
 
-#include "http/admission/remote_address.h"
 #include "http/raw_sockets_test.h"
-#include "http/server.h"
-#include "runtime/shared_result.h"
+#include "http/remote_address.h"
+#include "http/server/server.h"
+#include "runtime/shared_promise.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -37,7 +37,7 @@ Task<HttpResponse> answer(std::string body) {
   co_return HttpResponse::text(200, std::move(body));
 }
 
-Task<HttpResponse> wait_for(std::shared_ptr<SharedResult<bool>> release, Context context) {
+Task<HttpResponse> wait_for(std::shared_ptr<SharedPromise<bool>> release, Context context) {
   (void)co_await release->wait(std::move(context), "a test");
   co_return HttpResponse::text(200, "released");
 }
@@ -66,7 +66,7 @@ class HttpLimitsTest : public testing::Test {
   }
   void TearDown() override {
     if (!release_->ready()) release_->set(true);
-    if (server_) executor_.wait(server_->stop());
+    if (server_) executor_.block_on(server_->stop());
   }
 
   uint16_t port() const { return server_->endpoint().port; }
@@ -75,7 +75,7 @@ class HttpLimitsTest : public testing::Test {
     std::vector<std::unique_ptr<RawClient>> clients;
     for (size_t i = 0; i < count; ++i) {
       clients.push_back(std::make_unique<RawClient>(port(), from));
-      clients.back()->say(saying);
+      clients.back()->send_text(saying);
     }
     return clients;
   }
@@ -85,7 +85,7 @@ class HttpLimitsTest : public testing::Test {
 
   Executor executor_;
   std::atomic<int> answered_ = 0, inside_ = 0;
-  std::shared_ptr<SharedResult<bool>> release_ = SharedResult<bool>::make();
+  std::shared_ptr<SharedPromise<bool>> release_ = SharedPromise<bool>::make();
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -94,8 +94,8 @@ TEST_F(HttpLimitsTest, IdleConnectionsMakeRoom) {
   start({});
   const double before = metric("leat_http_evicted_total");
   auto idle = come(300, "");
-  EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
-  EXPECT_TRUE(RawClient(port(), kOther).ask(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(RawClient(port(), kOther).request(kRequest).starts_with("HTTP/1.1 200 "));
   EXPECT_GT(metric("leat_http_evicted_total"), before);
 }
 
@@ -105,7 +105,7 @@ TEST_F(HttpLimitsTest, IdleConnectionsGiveDescriptors) {
   // UBSan takes a descriptor to check a type for the first time, so all code runs once before.
   {
     auto idle = come(20, "");
-    EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
+    EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
     log::warning("the test takes all descriptors but a few");
   }
   std::vector<int> sockets;
@@ -145,7 +145,7 @@ TEST_F(HttpLimitsTest, RenewedIdleConnectionsMakeRoom) {
     }
   });
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
+    EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
   }
   over = true;
   renewing.join();
@@ -155,45 +155,45 @@ TEST_F(HttpLimitsTest, SlowHeadsAndBodiesMakeRoom) {
   start({.connections_max = 16, .connections_per_address_max = 64});
   auto heads = come(8, "GET /echo HTTP/1.1\r\nHost: h\r\n");
   auto bodies = come(24, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nx");
-  EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpLimitsTest, ClientsThatReadNothingMakeRoom) {
   start({.connections_max = 4, .connections_per_address_max = 64, .blocked_min = 50ms});
   auto blocked = come(8, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
-  EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
 }
 
-TEST_F(HttpLimitsTest, AnswersUnderWayKeepTheirPlaces) {
+TEST_F(HttpLimitsTest, ResponsesInFlightKeepTheirSlots) {
   start({.connections_max = 8, .connections_per_address_max = 64});
   auto busy = come(4, "GET /hang HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
   await_inside(4);
   auto idle = come(8, "");
-  EXPECT_TRUE(RawClient(port()).ask(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(RawClient(port()).request(kRequest).starts_with("HTTP/1.1 200 "));
   release_->set(true);
-  for (auto& client : busy) EXPECT_TRUE(client->hear().ends_with("released"));
+  for (auto& client : busy) EXPECT_TRUE(client->receive_all().ends_with("released"));
 }
 
-TEST_F(HttpLimitsTest, OneAddressHasAShareOfThePlaces) {
+TEST_F(HttpLimitsTest, OneAddressHasAShareOfTheSlots) {
   start({.connections_max = 64, .connections_per_address_max = 4});
   auto busy = come(4, "GET /hang HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
   await_inside(4);
-  const double before = metric("leat_http_address_refused_total");
-  const std::string refused = RawClient(port()).ask(kRequest);
+  const double before = metric("leat_http_address_rejected_total");
+  const std::string refused = RawClient(port()).request(kRequest);
   EXPECT_TRUE(refused.starts_with("HTTP/1.1 503 ")) << refused;
   EXPECT_TRUE(refused.contains("4 connections from this address")) << refused;
-  EXPECT_EQ(metric("leat_http_address_refused_total"), before + 1);
-  EXPECT_TRUE(RawClient(port(), kOther).ask(kRequest).starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(metric("leat_http_address_rejected_total"), before + 1);
+  EXPECT_TRUE(RawClient(port(), kOther).request(kRequest).starts_with("HTTP/1.1 200 "));
 }
 
-TEST_F(HttpLimitsTest, AnAddressGivesUpItsOwnIdleOnesFirst) {
+TEST_F(HttpLimitsTest, OwnIdleConnectionsAreEvictedFirst) {
   start({.connections_max = 64, .connections_per_address_max = 4});
   RawClient other(port(), kOther);
   auto idle = come(4, "");
   std::string answer;
   const auto end = Clock::now() + 30s;
   while (!answer.starts_with("HTTP/1.1 200 ") && Clock::now() < end) {
-    answer = RawClient(port()).ask(kRequest);
+    answer = RawClient(port()).request(kRequest);
   }
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
   EXPECT_FALSE(is_closed(other));
@@ -203,9 +203,9 @@ TEST_F(HttpLimitsTest, TricklingBodiesAreCutOff) {
   start({.head_timeout = 100ms, .body_bytes_s_min = 1000});
   const double before = metric("leat_http_slow_total");
   RawClient body(port());
-  body.say("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
+  body.send_text("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
   const auto begun = Clock::now();
-  while (body.say("x") && Clock::now() - begun < 30s) poll(nullptr, 0, 10);
+  while (body.send_text("x") && Clock::now() - begun < 30s) poll(nullptr, 0, 10);
   EXPECT_EQ(answered_, 0);
   EXPECT_EQ(metric("leat_http_slow_total"), before + 1);
 }
@@ -213,21 +213,22 @@ TEST_F(HttpLimitsTest, TricklingBodiesAreCutOff) {
 TEST_F(HttpLimitsTest, BodiesAtThePaceHaveTheirTime) {
   start({.head_timeout = 500ms, .body_bytes_s_min = 1000});
   RawClient body(port());
-  body.say("POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 8000\r\n\r\n");
+  body.send_text(
+      "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 8000\r\n\r\n");
   const auto begun = Clock::now();
-  body.say(std::string(4000, 'x'));
-  for (int i = 0; i < 40 && body.say(std::string(100, 'x')); ++i) poll(nullptr, 0, 20);
+  body.send_text(std::string(4000, 'x'));
+  for (int i = 0; i < 40 && body.send_text(std::string(100, 'x')); ++i) poll(nullptr, 0, 20);
   EXPECT_GT(Clock::now() - begun, 500ms);
-  EXPECT_TRUE(body.hear().starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(body.receive_all().starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(HttpLimitsTest, SlowHeadsAreCutOffThoughIdleOnesStay) {
   start({.head_timeout = 50ms});
   RawClient idle(port());
   RawClient slow(port());
-  slow.say("GET /echo HTTP/1.1\r\n");
-  EXPECT_EQ(slow.hear(), "");
-  EXPECT_TRUE(idle.ask(kRequest).starts_with("HTTP/1.1 200 "));
+  slow.send_text("GET /echo HTTP/1.1\r\n");
+  EXPECT_EQ(slow.receive_all(), "");
+  EXPECT_TRUE(idle.request(kRequest).starts_with("HTTP/1.1 200 "));
 }
 
 struct Framing {
@@ -236,7 +237,7 @@ struct Framing {
 };
 
 // A server with another interpretation of the framing would treat the rest as another request.
-TEST_F(HttpLimitsTest, UnclearFramingIsRefused) {
+TEST_F(HttpLimitsTest, AmbiguousFramingIsRejected) {
   start({});
   const Framing framings[] = {
       {"Transfer-Encoding: xchunked\r\n", 501},
@@ -259,17 +260,17 @@ TEST_F(HttpLimitsTest, UnclearFramingIsRefused) {
       {"Content-Length: 0x5\r\n", 400},
   };
   for (const Framing& framing : framings) {
-    const std::string answer = RawClient(port()).ask(
+    const std::string answer = RawClient(port()).request(
         std::string("POST /echo HTTP/1.1\r\nHost: h\r\n") + framing.fields + "\r\n" +
         "0\r\n\r\nGET /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(framing.status) + " "))
         << framing.fields << answer;
   }
-  const std::string old =
-      RawClient(port()).ask("POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+  const std::string old = RawClient(port()).request(
+      "POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
   EXPECT_TRUE(old.starts_with("HTTP/1.1 400 ")) << old;
   EXPECT_EQ(answered_, 0);
-  const std::string chunked = RawClient(port()).ask(
+  const std::string chunked = RawClient(port()).request(
       "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
       "3\r\nabc\r\n0\r\n\r\n");
   EXPECT_TRUE(chunked.ends_with("POST echo abc")) << chunked;

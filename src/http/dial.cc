@@ -11,7 +11,7 @@
 #include "http/client_pool.h"
 #include "http/tls.h"
 #include "http/tls_session.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -32,7 +32,7 @@ Result<Addresses> unix_address(const std::string& path) {
 // The wait ends with the context; the system's resolver cannot be interrupted.
 Task<Result<Addresses>> look_up(HttpEndpoint endpoint, Context context,
                                 asio::any_io_executor executor) {
-  auto found = SharedResult<Addresses>::make();
+  auto found = SharedPromise<Addresses>::make();
   auto resolver = std::make_shared<asio::ip::tcp::resolver>(executor);
   resolver->async_resolve(
       endpoint.host, std::to_string(endpoint.port),
@@ -61,7 +61,7 @@ Task<Result<Addresses>> resolve(HttpEndpoint endpoint, Context context,
 }
 
 // See tcp(7). It also keeps the connection alive in a router that drops silent ones.
-void begin_probing(int fd) {
+void enable_keepalive(int fd) {
   constexpr int kOn = 1, kIdleSeconds = 5, kIntervalSeconds = 2, kProbes = 3;
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalSeconds, sizeof kIntervalSeconds);
@@ -83,7 +83,7 @@ Status ClientPool::cannot_connect(const Stream& stream, const Context& context,
     return {StatusCode::kCancelled, what + ": cancelled"};
   }
   if (stream.cut_reason() == Stream::Cut::kTimedOut) {
-    if (context.expired()) return {StatusCode::kTimedOut, what + ": no answer in time"};
+    if (context.expired()) return {StatusCode::kTimedOut, what + ": no response in time"};
     const auto limit =
         std::chrono::duration_cast<std::chrono::milliseconds>(options_.connect_timeout);
     return {StatusCode::kUnavailable,
@@ -116,7 +116,7 @@ Task<Result<>> ClientPool::connect(std::shared_ptr<Stream> stream, Context conte
   if (endpoint_.unix_path.empty()) {
     ErrorCode ignored;
     stream->socket().set_option(asio::ip::tcp::no_delay(true), ignored);
-    if (options_.probed) begin_probing(stream->fd());
+    if (options_.tcp_keepalive) enable_keepalive(stream->fd());
   }
   co_return Result<>();
 }
@@ -126,9 +126,9 @@ Task<Result<>> ClientPool::begin_tls(std::shared_ptr<Stream> stream, Context con
   LEAT_CO_TRY(std::unique_ptr<TlsSession> session,
               options_.tls->client_session(stream->fd(), host));
   stream->begin_tls(std::move(session));
-  const IoResult shaken = co_await stream->shake_hands();
+  const IoResult shaken = co_await stream->handshake();
   if (shaken.done() && stream->cut_reason() == Stream::Cut::kNone) co_return Result<>();
-  if (stream->tls()->distrusted()) {
+  if (stream->tls()->certificate_rejected()) {
     co_return error(StatusCode::kPermissionDenied,
                     fmt::format("no TLS with {}: {}; check the CA and the certificates", name_,
                                 stream->reason(shaken)));

@@ -31,10 +31,10 @@ Task<Result<HttpResponse>> Exchange::run() {
 }
 
 Task<Result<>> Exchange::send() {
-  limit(question_.terms.first_byte_max > Clock::duration::zero() ? Limit::kFirstByte
-                                                                 : Limit::kDeadline);
-  Pieces pieces(question_.head);
-  pieces.add(question_.body);
+  limit(request_.options.first_byte_timeout > Clock::duration::zero() ? Limit::kFirstByte
+                                                                      : Limit::kDeadline);
+  IoVector pieces(request_.head);
+  pieces.add(request_.body);
   IoResult sent = stream_.write_now(pieces, false);
   if (sent.waits()) sent = co_await stream_.write_all(std::move(pieces), {});
   if (!sent.done()) co_return Error(failure(sent, "send a request to"));
@@ -45,7 +45,7 @@ Task<Result<>> Exchange::read_head() {
   InputBuffer& input = stream_.input();
   const auto begin = [this] {
     response_ = HttpResponse();
-    parser_.emplace(response_, kHeaderBytesMax, question_.is_head);
+    parser_.emplace(response_, kHeaderBytesMax, request_.is_head);
   };
   begin();
   for (;;) {
@@ -59,11 +59,11 @@ Task<Result<>> Exchange::read_head() {
         continue;
       }
     }
-    const std::span<std::byte> room = input.room(kInputBytesMax);
-    if (room.empty()) co_return Error(broken("its header is too large"));
-    const IoResult got = co_await stream_.read_some(room);
-    if (!got.done()) co_return Error(failure(got, "read the answer of"));
-    heard();
+    const std::span<std::byte> space = input.prepare(kInputBytesMax);
+    if (space.empty()) co_return Error(broken("its header is too large"));
+    const IoResult got = co_await stream_.read_some(space);
+    if (!got.done()) co_return Error(failure(got, "read the response of"));
+    on_received();
     input.commit(got.bytes);
   }
 }
@@ -72,20 +72,20 @@ void Exchange::limit(Limit by) {
   limited_by_ = by;
   Clock::time_point until = context_.deadline;
   if (by == Limit::kFirstByte) {
-    until = std::min(until, Stream::after(question_.terms.first_byte_max));
-  } else if (by == Limit::kSilence) {
-    until = std::min(until, Stream::after(question_.terms.silence_max));
+    until = std::min(until, Stream::after(request_.options.first_byte_timeout));
+  } else if (by == Limit::kIdle) {
+    until = std::min(until, Stream::after(request_.options.idle_timeout));
   }
   stream_.expires_at(until);
 }
 
-void Exchange::heard() {
-  if (question_.terms.silence_max > Clock::duration::zero()) {
-    limit(Limit::kSilence);
+void Exchange::on_received() {
+  if (request_.options.idle_timeout > Clock::duration::zero()) {
+    limit(Limit::kIdle);
   } else if (limited_by_ == Limit::kFirstByte) {
     limit(Limit::kDeadline);
   }
-  heard_ = true;
+  received_ = true;
 }
 
 Status Exchange::failure(const IoResult& failed, const char* doing) const {
@@ -95,22 +95,24 @@ Status Exchange::failure(const IoResult& failed, const char* doing) const {
   }
   if (stream_.cut_reason() == Stream::Cut::kTimedOut) {
     if (context_.expired() || limited_by_ == Limit::kDeadline) {
-      return {StatusCode::kTimedOut, what + ": no answer in time"};
+      return {StatusCode::kTimedOut, what + ": no response in time"};
     }
     if (limited_by_ == Limit::kFirstByte) {
-      return {StatusCode::kTimedOut, fmt::format("{}: no byte of an answer within {}", what,
-                                                 in_ms(question_.terms.first_byte_max))};
+      return {StatusCode::kTimedOut, fmt::format("{}: no byte of a response within {}", what,
+                                                 in_ms(request_.options.first_byte_timeout))};
     }
-    return {StatusCode::kTimedOut, fmt::format("{}: it fell silent for {} in mid-answer", what,
-                                               in_ms(question_.terms.silence_max))};
+    return {StatusCode::kTimedOut,
+            fmt::format("{}: it sent nothing for {} in the middle of a response", what,
+                        in_ms(request_.options.idle_timeout))};
   }
-  const bool distrusted = stream_.is_secure() && stream_.tls()->distrusted();
-  return {distrusted ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
+  const bool certificate_rejected = stream_.is_secure() && stream_.tls()->certificate_rejected();
+  return {certificate_rejected ? StatusCode::kPermissionDenied : StatusCode::kUnavailable,
           fmt::format("{}: {}", what, stream_.reason(failed))};
 }
 
 Status Exchange::broken(std::string_view reason) const {
-  return {StatusCode::kUnavailable, fmt::format("cannot read the answer of {}: {}", name_, reason)};
+  return {StatusCode::kUnavailable,
+          fmt::format("cannot read the response of {}: {}", name_, reason)};
 }
 
 }  // namespace leat

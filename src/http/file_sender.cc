@@ -41,15 +41,15 @@ void ignore_broken_pipes() {
 }  // namespace
 
 template <class Call>
-Task<FileSender::Moved> FileSender::where_it_may_block(Call call) {
+Task<FileSender::TransferResult> FileSender::run_blocking(Call call) {
   stream_.expires_never();  // a slow disk is not the client's fault
   if (file_.threads == nullptr) {
-    Moved moved = co_await executor_.blocking(std::move(call));
+    TransferResult moved = co_await executor_.blocking(std::move(call));
     co_return moved;
   }
-  auto job = [call = std::move(call)]() mutable -> Result<Moved> { return call(); };
-  Result<Moved> moved = co_await file_.threads->run(std::move(job));
-  co_return moved.value_or(Moved{-1, EIO});
+  auto job = [call = std::move(call)]() mutable -> Result<TransferResult> { return call(); };
+  Result<TransferResult> moved = co_await file_.threads->run(std::move(job));
+  co_return moved.value_or(TransferResult{-1, EIO});
 }
 
 Task<bool> FileSender::send(std::string head) {
@@ -57,17 +57,17 @@ Task<bool> FileSender::send(std::string head) {
   return send_in_kernel(std::move(head));
 }
 
-Task<FileSender::Moved> FileSender::read_some(std::byte* into, size_t size) {
+Task<FileSender::TransferResult> FileSender::read_some(std::byte* into, size_t size) {
   iovec piece{into, size};
   const auto offset = static_cast<off_t>(file_.offset);
   const ssize_t now = ::preadv2(file_.fd, &piece, 1, offset, RWF_NOWAIT);
-  if (now > 0) co_return Moved{now, 0};
+  if (now > 0) co_return TransferResult{now, 0};
   const int fd = file_.fd;
-  auto read = [fd, into, size, offset]() -> Moved {
+  auto read = [fd, into, size, offset]() -> TransferResult {
     const ssize_t bytes = ::pread(fd, into, size, offset);
     return {bytes, bytes < 0 ? errno : 0};
   };
-  Moved moved = co_await where_it_may_block(read);
+  TransferResult moved = co_await run_blocking(read);
   co_return moved;
 }
 
@@ -79,18 +79,18 @@ Task<bool> FileSender::send_copied(std::string head) {
     const size_t wanted = std::min<uint64_t>(file_.size, piece_bytes);
     size_t filled = 0;
     while (whole && filled < wanted) {
-      const Moved moved = co_await read_some(piece.get() + filled, wanted - filled);
+      const TransferResult moved = co_await read_some(piece.get() + filled, wanted - filled);
       whole = moved.bytes > 0;
       if (!whole) break;
       filled += static_cast<size_t>(moved.bytes);
       file_.offset += static_cast<uint64_t>(moved.bytes);
       file_.size -= static_cast<uint64_t>(moved.bytes);
     }
-    Pieces pieces(head);
+    IoVector pieces(head);
     pieces.add(piece.get(), filled);
     IoResult sent = stream_.write_now(pieces, false);
     if (sent.waits()) {
-      sent = co_await stream_.write_all(std::move(pieces), {.patience = patience_});
+      sent = co_await stream_.write_all(std::move(pieces), {.timeout = write_timeout_});
     }
     if (!sent.done()) co_return false;
     head.clear();
@@ -99,10 +99,10 @@ Task<bool> FileSender::send_copied(std::string head) {
 }
 
 // Errors of the socket and of the file cannot be distinguished; both end the connection.
-Task<FileSender::Moved> FileSender::move_some(size_t size) {
+Task<FileSender::TransferResult> FileSender::move_some(size_t size) {
   const int socket = stream_.fd(), fd = file_.fd;
   auto offset = static_cast<off_t>(file_.offset);
-  auto move = [socket, fd, offset, size]() mutable -> Moved {
+  auto move = [socket, fd, offset, size]() mutable -> TransferResult {
     ignore_broken_pipes();
     const ssize_t bytes = ::sendfile(socket, fd, &offset, size);
     return {bytes, bytes < 0 ? errno : 0};
@@ -111,24 +111,24 @@ Task<FileSender::Moved> FileSender::move_some(size_t size) {
     warm_until_ = file_.offset + size;
   }
   if (file_.offset + size <= warm_until_) co_return move();
-  auto bring_and_move = [fd, offset, size, move]() mutable -> Moved {
+  auto bring_and_move = [fd, offset, size, move]() mutable -> TransferResult {
     ::posix_fadvise(fd, offset, static_cast<off_t>(size), POSIX_FADV_WILLNEED);
     return move();
   };
-  Moved moved = co_await where_it_may_block(bring_and_move);
+  TransferResult moved = co_await run_blocking(bring_and_move);
   co_return moved;
 }
 
 Task<bool> FileSender::send_in_kernel(std::string head) {
-  Pieces pieces(head);
+  IoVector pieces(head);
   IoResult sent =
-      co_await stream_.write_all(std::move(pieces), {.more = true, .patience = patience_});
+      co_await stream_.write_all(std::move(pieces), {.more = true, .timeout = write_timeout_});
   if (!sent.done()) co_return false;
   std::optional<Clock::time_point> until;  // time limit of the client's next progress
   size_t piece = 0;                        // what is left of the current piece
   while (file_.size > 0) {
     if (piece == 0) piece = std::min<uint64_t>(file_.size, kPieceBytes);
-    const Moved moved = co_await move_some(piece);
+    const TransferResult moved = co_await move_some(piece);
     if (moved.bytes > 0) {
       file_.offset += static_cast<uint64_t>(moved.bytes);
       file_.size -= static_cast<uint64_t>(moved.bytes);
@@ -138,7 +138,7 @@ Task<bool> FileSender::send_in_kernel(std::string head) {
     }
     // A file that is shorter than announced cannot be completed.
     if (moved.bytes == 0 || (moved.error != EAGAIN && moved.error != EINTR)) co_return false;
-    if (!until) until = Stream::after(patience_);
+    if (!until) until = Stream::after(write_timeout_);
     stream_.expires_at(*until);
     co_await stream_.wait_for(IoResult::kWaitWrite);
   }

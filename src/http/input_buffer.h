@@ -24,7 +24,7 @@ class InputBuffer {
 
   // Returns memory for the next bytes; empty if `bytes_max` are buffered. Grows to that size by
   // doubling, so a connection with little traffic uses little memory.
-  std::span<std::byte> room(size_t bytes_max) {
+  std::span<std::byte> prepare(size_t bytes_max) {
     if (end_ == capacity_ && begin_ > 0) {
       std::memmove(memory_.get(), memory_.get() + begin_, end_ - begin_);
       end_ -= begin_;

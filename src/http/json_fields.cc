@@ -24,7 +24,7 @@ void get_bytes(const Json& json, const std::string& name, std::string& out) {
   if (auto decoded = percent_decode(encoded, false)) out = *decoded;
 }
 
-void need_bytes(const Json& json, const std::string& name, std::string& out) {
+void require_bytes(const Json& json, const std::string& name, std::string& out) {
   out = json.at(name).get<std::string>();
   get_bytes(json, name, out);
 }

@@ -25,6 +25,6 @@ void put_bytes(Json& json, const std::string& name, const std::string& bytes);
 void get_each(const Json& json, const std::string& name, std::vector<std::string>& out);
 void put_each(Json& json, const std::string& name, const std::vector<std::string>& all);
 // Throws if the member is missing.
-void need_bytes(const Json& json, const std::string& name, std::string& out);
+void require_bytes(const Json& json, const std::string& name, std::string& out);
 
 }  // namespace leat

@@ -52,13 +52,13 @@ struct HttpRequest {
   // name of its verified certificate, if TLS requires one.
   std::string peer{};
   std::string certificate{};
-  // For the client: the request may be sent again if a kept connection was closed before any byte
+  // For the client: the request may be sent again if an idle connection was closed before any byte
   // of the response. GET and HEAD always may.
-  bool repeatable = false;
+  bool idempotent = false;
 };
 
 // Receives a streamed response. write() returns when the kernel has the bytes, so a slow client
-// slows its producer down. An error means that the client is gone and the producer should end.
+// slows its producer down. An error means that the client has closed and the producer should end.
 class BodyWriter {
  public:
   virtual ~BodyWriter() = default;
@@ -94,7 +94,7 @@ struct HttpResponse {
   // another amount, the connection is closed. For HEAD it suffices without `stream`.
   std::optional<uint64_t> stream_bytes{};
   // Released when the response was sent or is abandoned.
-  std::shared_ptr<const void> held{};
+  std::shared_ptr<const void> owner{};
 
   static HttpResponse text(int status, std::string body);
   static HttpResponse json(int status, std::string body);

@@ -150,7 +150,7 @@ bool RequestParser::keep_alive() const {
   return impl_->keep_alive();
 }
 
-bool RequestParser::knows_chunks() const {
+bool RequestParser::accepts_chunked() const {
   return impl_->version >= 11;
 }
 

@@ -39,7 +39,7 @@ class RequestParser {
   bool done() const;
   // For a complete message.
   bool keep_alive() const;
-  bool knows_chunks() const;  // HTTP/1.1 rather than 1.0
+  bool accepts_chunked() const;  // HTTP/1.1 rather than 1.0
 
  private:
   class Impl;

@@ -79,7 +79,7 @@ TEST(HttpRouter, MatchesComponentsAndSaysWhatIsMissing) {
     HttpRequest request;
     request.method = method;
     request.path = path;
-    return executor.wait(router.handle(Context::background(), std::move(request)));
+    return executor.block_on(router.handle(Context::background(), std::move(request)));
   };
   EXPECT_EQ(ask("GET", "/v1/jobs/7").body, "7");
   EXPECT_EQ(ask("GET", "/v1/jobs").status, 404);

@@ -52,7 +52,7 @@ class RawClient {
 
   int fd() const { return fd_; }
   // Returns false if the server has closed.
-  bool say(std::string_view text) {
+  bool send_text(std::string_view text) {
     while (!text.empty()) {
       ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
       if (n <= 0) return false;
@@ -62,31 +62,31 @@ class RawClient {
   }
   void end_sending() { shutdown(fd_, SHUT_WR); }
   // Reads until the server closes.
-  std::string hear() {
+  std::string receive_all() {
     std::string all;
     char piece[4096];
     for (ssize_t n; (n = recv(fd_, piece, sizeof piece, 0)) > 0;) all.append(piece, size_t(n));
     return all;
   }
-  struct Heard {
+  struct Received {
     std::string text;
     Clock::duration longest_pause{};  // between the ends of two reads
   };
   // Reads at 10 MiB/s at most.
-  Heard hear_slowly() {
-    Heard heard;
+  Received receive_slowly() {
+    Received received;
     std::vector<char> piece(64 * kKiB);
     for (Clock::time_point before = Clock::now();; poll(nullptr, 0, 5)) {
       const ssize_t n = recv(fd_, piece.data(), piece.size(), 0);
       const Clock::time_point now = Clock::now();
-      heard.longest_pause = std::max(heard.longest_pause, now - std::exchange(before, now));
-      if (n <= 0) return heard;
-      heard.text.append(piece.data(), size_t(n));
+      received.longest_pause = std::max(received.longest_pause, now - std::exchange(before, now));
+      if (n <= 0) return received;
+      received.text.append(piece.data(), size_t(n));
     }
   }
-  std::string ask(std::string_view text) {
-    say(text);
-    return hear();
+  std::string request(std::string_view text) {
+    send_text(text);
+    return receive_all();
   }
 
  private:
@@ -106,7 +106,7 @@ class RawConnection {
     for (char c; !head.ends_with("\r\n\r\n") && recv(fd_, &c, 1, 0) == 1;) head += c;
     return head;
   }
-  bool say(std::string_view text) {
+  bool send_text(std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
       if (n <= 0) return false;
@@ -115,8 +115,8 @@ class RawConnection {
     return true;
   }
   void answer(std::string_view body) {
-    say("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
-    say(body);
+    send_text("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+    send_text(body);
   }
   // Returns when the client has closed.
   void await_end() {

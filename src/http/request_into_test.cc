@@ -10,11 +10,11 @@
 #include "base/id128.h"
 #include "http/client.h"
 #include "http/raw_sockets_test.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "runtime/blocking_pool.h"
 #include "runtime/disk.h"
 #include "runtime/page_cache.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -70,9 +70,9 @@ class HttpBodiesTest : public testing::Test {
  protected:
   // Answers each request with `response`.
   void start(HttpResponse response, HttpServerOptions options = {}, bool by_unix = false) {
-    if (server_) executor_.wait(server_->stop());
+    if (server_) executor_.block_on(server_->stop());
     HttpRouter router;
-    router.add_rest([response](Context context, HttpRequest request) {
+    router.set_fallback([response](Context context, HttpRequest request) {
       return at_once(response, std::move(context), std::move(request));
     });
     const HttpEndpoint endpoint =
@@ -84,7 +84,7 @@ class HttpBodiesTest : public testing::Test {
   }
   void TearDown() override {
     client_.reset();
-    if (server_) executor_.wait(server_->stop());
+    if (server_) executor_.block_on(server_->stop());
   }
 
   // Into three pieces of different sizes.
@@ -94,13 +94,13 @@ class HttpBodiesTest : public testing::Test {
     std::vector<std::span<std::byte>> pieces = {bytes.subspan(0, size / 3),
                                                 bytes.subspan(size / 3, size / 5),
                                                 bytes.subspan(size / 3 + size / 5)};
-    auto response = executor_.wait(client_->request_into({}, {}, {.pieces = pieces}));
+    auto response = executor_.block_on(client_->request_into({}, {}, {.pieces = pieces}));
     if (!response) return Error(response.error());
     EXPECT_EQ(response->body, "");
     return all;
   }
   Result<HttpResponse> get(std::string method = "GET") {
-    return executor_.wait(client_->request({}, {.method = std::move(method)}));
+    return executor_.block_on(client_->request({}, {.method = std::move(method)}));
   }
 
   Executor executor_;
@@ -147,11 +147,11 @@ TEST_F(HttpBodiesTest, ColdFilesAreSentByThreadsThatMayBlock) {
       EXPECT_EQ(read(size), text.substr(0, size));
     }
   }
-  executor_.wait(server_->stop());
+  executor_.block_on(server_->stop());
   server_.reset();
 }
 
-TEST_F(HttpBodiesTest, AFileThatIsShorterThanAnnouncedIsAShortBody) {
+TEST_F(HttpBodiesTest, ShorterFileIsAShortBody) {
   for (size_t there : {size_t{0}, size_t{1000}, 2 * kMiB}) {
     const std::string text = pattern(there);
     start(of_file(make_file(text), 0, there + 100'000));
@@ -165,10 +165,10 @@ TEST_F(HttpBodiesTest, AFileThatIsShorterThanAnnouncedIsAShortBody) {
 
 TEST_F(HttpBodiesTest, WhoTakesNothingOfAFileIsCutOff) {
   HttpResponse response = of_file(make_file(pattern(32 * kMiB)), 0, 32 * kMiB);
-  auto let_go = SharedResult<bool>::make();
+  auto let_go = SharedPromise<bool>::make();
   auto file = std::exchange(response.file->owner, nullptr);
   HttpRouter router;
-  router.add_rest([&](Context context, HttpRequest request) {
+  router.set_fallback([&](Context context, HttpRequest request) {
     response.file->owner =
         std::shared_ptr<const void>(file.get(), [let_go](const void*) { let_go->set(true); });
     return at_once(std::exchange(response, {}), std::move(context), std::move(request));
@@ -176,8 +176,8 @@ TEST_F(HttpBodiesTest, WhoTakesNothingOfAFileIsCutOff) {
   server_ = *HttpServer::start(*HttpEndpoint::parse("127.0.0.1:0"), std::move(router),
                                {.write_timeout = 5ms}, executor_);
   RawClient client(server_->endpoint().port);
-  client.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_EQ(executor_.wait(let_go->wait({}, "the end of the answer")), true);
+  client.send_text("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(executor_.block_on(let_go->wait({}, "the end of the answer")), true);
 }
 
 TEST_F(HttpBodiesTest, AStreamOfKnownLengthIsSentWithoutChunks) {
@@ -193,7 +193,7 @@ TEST_F(HttpBodiesTest, AStreamOfKnownLengthIsSentWithoutChunks) {
   EXPECT_EQ(get("HEAD")->headers.find("content-length"), "12345");
 }
 
-TEST_F(HttpBodiesTest, AProducerThatFailsOrMiscountsIsAShortBody) {
+TEST_F(HttpBodiesTest, FailedProducerIsAShortBody) {
   const HttpResponse wrong[] = {streamed(10, {"too", "few"}), streamed(5, {"far", "too", "many"}),
                                 streamed(6, {"too"}, error(StatusCode::kCorrupt, "on fire"))};
   for (const HttpResponse& response : wrong) {
@@ -214,24 +214,25 @@ TEST_F(HttpBodiesTest, OnlyExactlyWhatWasAskedForGoesIntoMemory) {
   HttpResponse chunked = streamed(0, {"0123456789"});
   chunked.stream_bytes.reset();
   start(chunked);
-  EXPECT_TRUE(read(10).error().message().contains("does not say how long"));
+  EXPECT_TRUE(read(10).error().message().contains("it has no length"));
   EXPECT_EQ(get()->body, "0123456789");
   start(HttpResponse::failure(404, "not_found", "no such thing"));
   std::vector<std::byte> memory(1000);
-  auto missing = executor_.wait(client_->request_into({}, {}, {.pieces = {memory}}));
+  auto missing = executor_.block_on(client_->request_into({}, {}, {.pieces = {memory}}));
   EXPECT_EQ(missing->status, 404);
   EXPECT_TRUE(missing->body.contains("no such thing"));
   start(HttpResponse::text(500, std::string(2 * kMiB, 'x')));
-  EXPECT_EQ(executor_.wait(client_->request_into({}, {}, {.pieces = {memory}})).error().code(),
+  EXPECT_EQ(executor_.block_on(client_->request_into({}, {}, {.pieces = {memory}})).error().code(),
             StatusCode::kOutOfRange);
 }
 
-TEST_F(HttpBodiesTest, CancelledInMidBodyItLeavesNothingForTheNext) {
+TEST_F(HttpBodiesTest, CancelledBodyLeavesNothingForTheNext) {
   std::promise<void> half;
   RawServer server([&](RawServer& self) {
     RawConnection first = self.accept();
     first.read_head();
-    first.say("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + std::string(500'000, 'a'));
+    first.send_text("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" +
+                    std::string(500'000, 'a'));
     half.set_value();
     first.await_end();
     RawConnection second = self.accept();
@@ -246,12 +247,12 @@ TEST_F(HttpBodiesTest, CancelledInMidBodyItLeavesNothingForTheNext) {
     HttpClient client(server.endpoint(), {.connections_max = 1});
     auto first = std::async([&] {
       const Context context = Context::background().with_cancel(stop.get_token());
-      return executor_.wait(client.request_into(context, {}, {.pieces = pieces}));
+      return executor_.block_on(client.request_into(context, {}, {.pieces = pieces}));
     });
     half.get_future().wait();
     stop.request_stop();
     EXPECT_EQ(first.get().error().code(), StatusCode::kCancelled);
-    EXPECT_EQ(executor_.wait(client.request_into({}, {}, {.pieces = pieces}))->status, 200);
+    EXPECT_EQ(executor_.block_on(client.request_into({}, {}, {.pieces = pieces}))->status, 200);
   }
   EXPECT_EQ(memory, std::string(1'000'000, 'b'));
 }
@@ -261,34 +262,34 @@ TEST_F(HttpBodiesTest, WhatHasComeIsToldBeforeTheRest) {
   RawServer server([&](RawServer& self) {
     RawConnection connection = self.accept();
     connection.read_head();
-    connection.say("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" +
-                   std::string(500'000, 'a'));
+    connection.send_text("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" +
+                         std::string(500'000, 'a'));
     seen.get_future().wait();
-    connection.say(std::string(500'000, 'b'));
+    connection.send_text(std::string(500'000, 'b'));
     connection.await_end();
   });
   std::string memory(1'000'000, '?');
   uint64_t told = 0;
-  HttpIntake intake{.pieces = {std::as_writable_bytes(std::span(memory))}};
-  intake.arrived = [&](uint64_t bytes) {
+  HttpResponseSink response_sink{.pieces = {std::as_writable_bytes(std::span(memory))}};
+  response_sink.on_bytes = [&](uint64_t bytes) {
     EXPECT_GT(bytes, told);
     EXPECT_EQ(memory[bytes - 1], bytes > 500'000 ? 'b' : 'a');
     if (told < 500'000 && bytes >= 500'000) seen.set_value();
     told = bytes;
   };
   HttpClient client(server.endpoint(), {.connections_max = 1});
-  EXPECT_EQ(executor_.wait(client.request_into({}, {}, intake))->status, 200);
+  EXPECT_EQ(executor_.block_on(client.request_into({}, {}, response_sink))->status, 200);
   EXPECT_EQ(told, 1'000'000u);
 }
 
 TEST_F(HttpBodiesTest, AnAnswerIsLookedAtBeforeItsBodyIsTaken) {
   start(HttpResponse::text(206, "0123456789"));
   std::string memory(10, '?');
-  HttpIntake intake{.pieces = {std::as_writable_bytes(std::span(memory))}};
-  intake.accept = [](const HttpResponse& response) -> Result<> {
+  HttpResponseSink response_sink{.pieces = {std::as_writable_bytes(std::span(memory))}};
+  response_sink.accept = [](const HttpResponse& response) -> Result<> {
     return error(StatusCode::kUnavailable, fmt::format("not {}", response.status));
   };
-  auto refused = executor_.wait(client_->request_into({}, {}, intake));
+  auto refused = executor_.block_on(client_->request_into({}, {}, response_sink));
   EXPECT_EQ(refused.error().message(), "not 206");
   EXPECT_EQ(memory, "??????????");
   EXPECT_EQ(read(10), "0123456789");

@@ -14,27 +14,27 @@ namespace leat {
 class ResponseSender {
  public:
   // How the request requires its response to be sent.
-  struct Terms {
+  struct Options {
     bool keep_alive = true;
     bool chunks = true;      // HTTP/1.0 does not know them
     bool head_only = false;  // HEAD
   };
 
   // `executor` outlives it.
-  ResponseSender(std::shared_ptr<Stream> stream, Clock::duration patience, Executor& executor)
-      : stream_(std::move(stream)), patience_(patience), executor_(executor) {}
+  ResponseSender(std::shared_ptr<Stream> stream, Clock::duration write_timeout, Executor& executor)
+      : stream_(std::move(stream)), write_timeout_(write_timeout), executor_(executor) {}
 
   // Returns true if all was sent and the connection may continue.
-  Task<bool> send(HttpResponse response, Terms terms);
+  Task<bool> send(HttpResponse response, Options options);
 
  private:
   Task<bool> send_memory(HttpResponse response, std::string head, bool keep_alive);
   Task<bool> send_file(HttpFileBody file, std::string head, bool keep_alive);
-  Task<bool> send_chunks(HttpResponse response, std::string head, Terms terms);
+  Task<bool> send_chunks(HttpResponse response, std::string head, Options options);
   Task<bool> send_length(HttpResponse response, std::string head, bool keep_alive);
 
   const std::shared_ptr<Stream> stream_;
-  const Clock::duration patience_;
+  const Clock::duration write_timeout_;
   Executor& executor_;
 };
 

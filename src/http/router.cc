@@ -78,19 +78,19 @@ Task<HttpResponse> HttpRouter::handle(Context context, HttpRequest request) cons
     }
     allowed += (allowed.empty() ? "" : ", ") + route.method;
   }
-  if (rest_) {
-    HttpResponse response = co_await rest_(std::move(context), std::move(request));
+  if (fallback_) {
+    HttpResponse response = co_await fallback_(std::move(context), std::move(request));
     co_return response;
   }
   if (allowed.empty()) {
     co_return HttpResponse::failure(404, "not_found",
                                     fmt::format("there is nothing at {}", request.path));
   }
-  HttpResponse refused = HttpResponse::failure(
+  HttpResponse rejected = HttpResponse::failure(
       405, "unsupported",
       fmt::format("{} does not take {}; it takes {}", request.path, request.method, allowed));
-  refused.headers.set("Allow", allowed);
-  co_return refused;
+  rejected.headers.set("Allow", allowed);
+  co_return rejected;
 }
 
 }  // namespace leat

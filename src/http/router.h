@@ -32,7 +32,7 @@ class HttpRouter {
         });
   }
   // Sets the handler of all requests that no route matches, instead of 404 and 405.
-  void add_rest(HttpHandler handler) { rest_ = std::move(handler); }
+  void set_fallback(HttpHandler handler) { fallback_ = std::move(handler); }
 
   // Returns the handler's response, or 404 or 405 (with the allowed methods).
   Task<HttpResponse> handle(Context context, HttpRequest request) const;
@@ -44,7 +44,7 @@ class HttpRouter {
     HttpHandler handler;
   };
   std::vector<Route> routes_;
-  HttpHandler rest_;
+  HttpHandler fallback_;
 };
 
 }  // namespace leat

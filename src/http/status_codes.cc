@@ -16,7 +16,7 @@ int http_status_of(StatusCode code) {
       return 404;
     case StatusCode::kExists:
     case StatusCode::kBusy:
-    case StatusCode::kChanged:
+    case StatusCode::kVersionChanged:
       return 409;
     case StatusCode::kOutOfRange:
       return 416;

@@ -33,7 +33,7 @@ ssize_t uninterrupted(Call call) {
   return returned;
 }
 
-IoResult send_once(int fd, Pieces& from, bool more) {
+IoResult send_once(int fd, IoVector& from, bool more) {
   std::span<iovec> next = from.next();
   msghdr message{};
   message.msg_iov = next.data();
@@ -64,7 +64,7 @@ IoResult Stream::read_into(std::span<std::byte> into) {
       [&] { return ::recv(socket_.native_handle(), into.data(), into.size(), MSG_DONTWAIT); }));
 }
 
-IoResult Stream::read_now(Pieces& into) {
+IoResult Stream::read_now(IoVector& into) {
   std::span<iovec> next = into.next();
   IoResult result;
   if (tls_ != nullptr) {
@@ -80,7 +80,7 @@ IoResult Stream::read_now(Pieces& into) {
   return result;
 }
 
-IoResult Stream::write_now(Pieces& from, bool more) {
+IoResult Stream::write_now(IoVector& from, bool more) {
   IoResult all;
   while (from.left() > 0) {
     const IoResult one =
@@ -108,24 +108,24 @@ Task<IoResult> Stream::read_some(std::span<std::byte> into) {
 }
 
 // A slow client is not a dead one: each part that it receives extends the time for the next.
-Task<IoResult> Stream::write_all(Pieces from, WriteTerms terms) {
-  const bool patient = terms.patience > Clock::duration::zero();
+Task<IoResult> Stream::write_all(IoVector from, WriteOptions options) {
+  const bool timed = options.timeout > Clock::duration::zero();
   size_t written = 0;
   for (bool waited = false;; waited = true) {
-    const IoResult result = write_now(from, terms.more);
+    const IoResult result = write_now(from, options.more);
     written += result.bytes;
     if (!result.waits()) {
-      if (waited && patient) expires_never();
+      if (waited && timed) expires_never();
       co_return IoResult{.state = result.state, .error = result.error, .bytes = written};
     }
-    if (patient && (!waited || result.bytes > 0)) expires_after(terms.patience);
+    if (timed && (!waited || result.bytes > 0)) expires_after(options.timeout);
     co_await wait_for(result.state);
   }
 }
 
-Task<IoResult> Stream::shake_hands() {
+Task<IoResult> Stream::handshake() {
   for (;;) {
-    const IoResult result = tls_->shake_hands();
+    const IoResult result = tls_->handshake();
     if (!result.waits()) co_return result;
     co_await wait_for(result.state);
   }

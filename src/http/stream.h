@@ -17,7 +17,7 @@
 #include <string>
 
 #include "http/input_buffer.h"
-#include "http/pieces.h"
+#include "http/io_vector.h"
 #include "http/tls_session.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -28,12 +28,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
   enum class Cut : uint8_t { kNone, kTimedOut, kCancelled };
-  // Options of a write. `more`: the next write follows at once. `patience`: how long the other end
+  // Options of a write. `more`: the next write follows at once. `timeout`: how long the other end
   // may receive nothing, max() for ever; afterwards there is no deadline. Zero leaves the deadline
   // unchanged.
-  struct WriteTerms {
+  struct WriteOptions {
     bool more = false;
-    Clock::duration patience{};
+    Clock::duration timeout{};
   };
 
   // `socket` may still be closed.
@@ -47,29 +47,29 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const TlsSession* tls() const { return tls_.get(); }
 
   // Reads all available bytes. Returns kDone with some bytes, or what it would have to wait for.
-  IoResult read_now(Pieces& into);
+  IoResult read_now(IoVector& into);
   // Writes until all is written (kDone) or it would have to wait; `bytes` were written.
-  IoResult write_now(Pieces& from, bool more);
+  IoResult write_now(IoVector& from, bool more);
 
   // Waits for the first bytes.
   Task<IoResult> read_some(std::span<std::byte> into);
   // Returns when all is written.
-  Task<IoResult> write_all(Pieces from, WriteTerms terms);
+  Task<IoResult> write_all(IoVector from, WriteOptions options);
   // Performs the TLS handshake of either side; kDone on success.
-  Task<IoResult> shake_hands();
+  Task<IoResult> handshake();
   // Waits for the socket, or a cut.
   Task<> wait_for(IoResult::State what);
   Task<boost::system::error_code> connect(boost::asio::generic::stream_protocol::endpoint endpoint);
 
   // Sets the time of the cut. A later time costs no timer.
   void expires_at(Clock::time_point deadline);
-  void expires_after(Clock::duration patience) { expires_at(after(patience)); }
+  void expires_after(Clock::duration timeout) { expires_at(after(timeout)); }
   void expires_never() { expires_at(Clock::time_point::max()); }
 
-  // Returns the time after `patience`; max() is never.
-  static Clock::time_point after(Clock::duration patience) {
-    if (patience == Clock::duration::max()) return Clock::time_point::max();
-    return Clock::now() + patience;
+  // Returns the time after `timeout`; max() is never.
+  static Clock::time_point after(Clock::duration timeout) {
+    if (timeout == Clock::duration::max()) return Clock::time_point::max();
+    return Clock::now() + timeout;
   }
 
   // From any thread.

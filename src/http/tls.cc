@@ -22,7 +22,7 @@ namespace {
 
 using ContextPtr = std::shared_ptr<SSL_CTX>;
 
-Error refused(const std::string& file, const char* what, const char* advice) {
+Error unusable(const std::string& file, const char* what, const char* advice) {
   const unsigned long failure = ERR_peek_last_error();
   const char* reason = ERR_reason_error_string(failure);
   return error(StatusCode::kInvalidArgument,
@@ -42,10 +42,10 @@ Result<> load_authorities(SSL_CTX* context, const HttpTlsOptions& options) {
     SSL_CTX_set_default_verify_paths(context);
     return {};
   }
-  constexpr const char* kWhat = "the certificates of those to trust";
+  constexpr const char* kWhat = "the trusted certificates";
   LEAT_CHECK_OK(readable(options.ca_file, kWhat));
   if (SSL_CTX_load_verify_locations(context, options.ca_file.c_str(), nullptr) != 1) {
-    return refused(options.ca_file, kWhat, "give a PEM file with one or more certificates");
+    return unusable(options.ca_file, kWhat, "give a PEM file with one or more certificates");
   }
   // A server sends its clients the list of trusted authorities.
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(options.ca_file.c_str()));
@@ -56,18 +56,18 @@ Result<> load_identity(SSL_CTX* context, const HttpTlsOptions& options) {
   if (options.certificate_file.empty() && options.key_file.empty()) return {};
   if (options.certificate_file.empty() || options.key_file.empty()) {
     return error(StatusCode::kInvalidArgument,
-                 fmt::format("{} is of no use alone; give both a certificate and its key",
+                 fmt::format("{} is not enough; give both a certificate and its key",
                              options.certificate_file + options.key_file));
   }
   LEAT_CHECK_OK(readable(options.certificate_file, "a certificate"));
   LEAT_CHECK_OK(readable(options.key_file, "a certificate's key"));
   if (SSL_CTX_use_certificate_chain_file(context, options.certificate_file.c_str()) != 1) {
-    return refused(options.certificate_file, "a certificate",
-                   "give a PEM file that begins with this host's certificate");
+    return unusable(options.certificate_file, "a certificate",
+                    "give a PEM file that begins with this host's certificate");
   }
   if (SSL_CTX_use_PrivateKey_file(context, options.key_file.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context) != 1) {
-    return refused(
+    return unusable(
         options.key_file, "a certificate's key",
         fmt::format("give the key of {}, in PEM and without a password", options.certificate_file)
             .c_str());
@@ -165,8 +165,8 @@ class HttpTlsImpl : public HttpTls {
   ContextPtr current() const {
     std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    if (now - looked_ < options_.look_every) return context_;
-    looked_ = now;
+    if (now - checked_at_ < options_.check_interval) return context_;
+    checked_at_ = now;
     const Stamp stamp = stamp_of(options_);
     if (stamp == stamp_) return context_;
     stamp_ = stamp;
@@ -176,14 +176,15 @@ class HttpTlsImpl : public HttpTls {
       log::info("read the changed certificates of {}",
                 options_.certificate_file.empty() ? options_.ca_file : options_.certificate_file);
     } else {
-      log::warning("going on with the certificates as they were: {}", loaded.error().to_string());
+      log::warning("cannot load the changed certificates, keeping the previous ones: {}",
+                   loaded.error().to_string());
     }
     return context_;
   }
 
   const HttpTlsOptions options_;
   mutable std::mutex mutex_;  // leaf
-  mutable Clock::time_point looked_ = Clock::now();
+  mutable Clock::time_point checked_at_ = Clock::now();
   mutable Stamp stamp_;
   mutable ContextPtr context_;
 };

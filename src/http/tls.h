@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpTls: trusted authorities and the own certificate, from files, for clients and servers. TLS
-// 1.2 and later. Thread-safe. Changed files are read again, at the earliest `look_every` after the
-// last check. Later connections use them. Unusable files are logged and change nothing.
+// 1.2 and later. Thread-safe. Changed files are read again, at the earliest `check_interval` after
+// the last check. Later connections use them. Unusable files are logged and change nothing.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct HttpTlsOptions {
   std::string key_file{};
   // Whether the other end must be authenticated; a server requires that only with `ca_file`.
   bool verify_peer = true;
-  Clock::duration look_every = std::chrono::seconds(1);
+  Clock::duration check_interval = std::chrono::seconds(1);
 };
 
 class HttpTls {

@@ -56,7 +56,7 @@ BIO_METHOD* socket_method() {
   return method;
 }
 
-bool is_distrust(int reason) {
+bool is_certificate_error(int reason) {
   static constexpr std::array kReasons = {
       SSL_R_CERTIFICATE_VERIFY_FAILED,
       SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE,
@@ -106,8 +106,8 @@ IoResult TlsSession::outcome(int returned) {
   broken_ = true;
   const unsigned long failure = ERR_peek_last_error();
   const int reason = ERR_GET_REASON(failure);
-  in_clear_ = reason == SSL_R_HTTP_REQUEST;
-  distrusted_ = is_distrust(reason);
+  plaintext_ = reason == SSL_R_HTTP_REQUEST;
+  certificate_rejected_ = is_certificate_error(reason);
   const char* text = ERR_reason_error_string(failure);
   reason_ = text != nullptr ? text : "TLS failed";
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
@@ -120,13 +120,13 @@ IoResult TlsSession::outcome(int returned) {
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE ||
              reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED) {
     reason_ = "the server wants a client's certificate and there was none";
-  } else if (distrusted_) {
+  } else if (certificate_rejected_) {
     reason_ = fmt::format("the other end does not trust our certificate ({})", reason_);
   }
   return {.state = IoResult::kFailed};
 }
 
-IoResult TlsSession::shake_hands() {
+IoResult TlsSession::handshake() {
   ERR_clear_error();
   errno = 0;
   const int returned = SSL_do_handshake(session_.get());
@@ -143,7 +143,7 @@ IoResult TlsSession::read(std::span<std::byte> into) {
 
 // Small pieces, such as a header and its body, go in one record. After a write that has to wait,
 // the same bytes are passed again, as OpenSSL demands.
-IoResult TlsSession::write(Pieces& from) {
+IoResult TlsSession::write(IoVector& from) {
   std::span<iovec> next = from.next();
   const void* data = next[0].iov_base;
   size_t size = next[0].iov_len;

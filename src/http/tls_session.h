@@ -11,7 +11,7 @@
 #include <string>
 
 #include "http/io_result.h"
-#include "http/pieces.h"
+#include "http/io_vector.h"
 
 struct ssl_st;
 
@@ -27,10 +27,10 @@ class TlsSession {
   // `session` has its side and the expected peer.
   TlsSession(Handle session, int fd);
 
-  IoResult shake_hands();
+  IoResult handshake();
   IoResult read(std::span<std::byte> into);
   // Writes at most one record; `bytes` are consumed.
-  IoResult write(Pieces& from);
+  IoResult write(IoVector& from);
   // Notifies the other end if that needs no wait.
   void end();
 
@@ -39,17 +39,17 @@ class TlsSession {
   // The last error.
   const std::string& reason() const { return reason_; }
   // One side rejected the other's certificate.
-  bool distrusted() const { return distrusted_; }
+  bool certificate_rejected() const { return certificate_rejected_; }
   // The other end uses plain HTTP.
-  bool spoken_to_in_clear() const { return in_clear_; }
+  bool peer_sent_plaintext() const { return plaintext_; }
 
  private:
   IoResult outcome(int returned);
 
   const Handle session_;
   std::string reason_;
-  bool distrusted_ = false;
-  bool in_clear_ = false;
+  bool certificate_rejected_ = false;
+  bool plaintext_ = false;
   bool broken_ = false;
 };
 

@@ -12,9 +12,9 @@
 #include "http/certificates_test.h"
 #include "http/client.h"
 #include "http/raw_sockets_test.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "runtime/disk.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -65,7 +65,7 @@ class HttpTlsTest : public testing::Test {
     server_ = std::move(*started);
   }
   void TearDown() override {
-    if (server_) executor_.wait(server_->stop());
+    if (server_) executor_.block_on(server_->stop());
   }
 
   HttpClient client(HttpTlsOptions tls, std::string host = "127.0.0.1") {
@@ -75,7 +75,7 @@ class HttpTlsTest : public testing::Test {
   }
   Result<HttpResponse> ask(const HttpClient& client, std::string body = "hello") {
     HttpRequest request{.method = "POST", .path = "/echo", .body = std::move(body)};
-    return executor_.wait(client.request({}, std::move(request)));
+    return executor_.block_on(client.request({}, std::move(request)));
   }
   void expect_distrust(const HttpClient& client, const std::string& why) {
     auto refused = ask(client);
@@ -113,7 +113,7 @@ TEST_F(HttpTlsTest, FilesAreSentAndReadIntoMemory) {
   for (size_t size : {size_t{0}, size_t{4096}, 3 * kMiB + 4}) {
     file_bytes_ = size;
     std::string memory(size, '?');
-    auto answered = executor_.wait(trusting.request_into(
+    auto answered = executor_.block_on(trusting.request_into(
         {}, {.path = "/file"}, {.pieces = {std::as_writable_bytes(std::span(memory))}}));
     ASSERT_TRUE(answered) << answered.error().to_string();
     EXPECT_EQ(memory, text.substr(1, size));
@@ -121,7 +121,7 @@ TEST_F(HttpTlsTest, FilesAreSentAndReadIntoMemory) {
   file_bytes_ = text.size();  // one byte more than the file has
   std::vector<std::byte> memory(text.size());
   auto cut_short =
-      executor_.wait(trusting.request_into({}, {.path = "/file"}, {.pieces = {memory}}));
+      executor_.block_on(trusting.request_into({}, {.path = "/file"}, {.pieces = {memory}}));
   EXPECT_EQ(cut_short.error().code(), StatusCode::kUnavailable);
 }
 
@@ -164,51 +164,51 @@ TEST_F(HttpTlsTest, BothSidesProveWhoTheyAre) {
 TEST_F(HttpTlsTest, WhoSpeaksNoTlsIsTold) {
   start(certificates_.issue({}));
   RawClient clear(server_->endpoint().port);
-  const std::string answer = clear.ask("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string answer = clear.request("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 400 ")) << answer;
   EXPECT_TRUE(answer.contains("use https"));
   RawClient noise(server_->endpoint().port);
-  noise.ask("\x01\x02 this is neither \x03");
+  noise.request("\x01\x02 this is neither \x03");
   EXPECT_EQ(ask(client({.ca_file = certificates_.ca()}))->body, ":hello");
 }
 
 TEST_F(HttpTlsTest, AServerThatSpeaksNoTlsIsUnavailable) {
   RawServer server([](RawServer& self) {
     RawConnection connection = self.accept();
-    connection.say("HTTP/1.1 400 Bad Request\r\n\r\n");
+    connection.send_text("HTTP/1.1 400 Bad Request\r\n\r\n");
     connection.await_end();
   });
   HttpClient client(server.endpoint(), {.tls = load({.ca_file = certificates_.ca()})});
-  auto refused = executor_.wait(client.request({}, {}));
+  auto refused = executor_.block_on(client.request({}, {}));
   EXPECT_EQ(refused.error().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(refused.error().message().contains("does not speak TLS"));
 }
 
 TEST_F(HttpTlsTest, HandshakesHaveTheirTime) {
   start(certificates_.issue({}), {.idle_timeout = 10ms});
-  EXPECT_EQ(RawClient(server_->endpoint().port).hear(), "");
+  EXPECT_EQ(RawClient(server_->endpoint().port).receive_all(), "");
   RawServer silent([](RawServer& self) { self.accept().await_end(); });
   HttpClient client(silent.endpoint(),
                     {.tls = load({.ca_file = certificates_.ca()}), .connect_timeout = 10ms});
-  auto late = executor_.wait(client.request({}, {}));
+  auto late = executor_.block_on(client.request({}, {}));
   EXPECT_EQ(late.error().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(late.error().message().contains("within 10 ms"));
 }
 
-TEST_F(HttpTlsTest, AServerThatStopsEndsHandshakesAndIdleConnections) {
+TEST_F(HttpTlsTest, StopEndsHandshakesAndIdleConnections) {
   start(certificates_.issue({}));
   HttpClient kept = client({.ca_file = certificates_.ca()});
   EXPECT_EQ(ask(kept)->body, ":hello");
   RawClient silent(server_->endpoint().port);
-  executor_.wait(server_->stop());
-  silent.hear();  // possibly an alert, then the end
+  executor_.block_on(server_->stop());
+  silent.receive_all();  // possibly an alert, then the end
   EXPECT_EQ(ask(kept).error().code(), StatusCode::kUnavailable);
   server_.reset();
 }
 
 TEST_F(HttpTlsTest, ChangedFilesAreUsedByNewConnections) {
   HttpTlsOptions options = certificates_.issue({.days = -1});
-  options.look_every = 0s;
+  options.check_interval = 0s;
   start(options);
   const HttpTlsOptions trusting{.ca_file = certificates_.ca()};
   expect_distrust(client(trusting), "expired");
@@ -252,7 +252,7 @@ TEST_F(HttpTlsTest, FilesThatCannotBeUsedAreNamed) {
 }
 
 Task<> ask_often(HttpClient client, std::atomic<int>* wrong, std::atomic<int>* running,
-                 std::shared_ptr<SharedResult<bool>> ended) {
+                 std::shared_ptr<SharedPromise<bool>> ended) {
   for (size_t i = 0; i < 30; ++i) {
     const std::string body(i * 3000, 'x');
     HttpRequest request{.method = "POST", .path = "/echo", .body = body};
@@ -264,12 +264,12 @@ Task<> ask_often(HttpClient client, std::atomic<int>* wrong, std::atomic<int>* r
 
 TEST_F(HttpTlsTest, ManyAtOnce) {
   start(certificates_.issue({}));
-  auto ended = SharedResult<bool>::make();
+  auto ended = SharedPromise<bool>::make();
   std::atomic<int> wrong = 0, running = 16;
   HttpEndpoint endpoint = server_->endpoint();
   HttpClient shared(endpoint, {.tls = load({.ca_file = certificates_.ca()}), .connections_max = 3});
   for (int i = 0; i < 16; ++i) executor_.spawn(ask_often(shared, &wrong, &running, ended));
-  executor_.wait(ended->wait({}, "the askers")).value();
+  executor_.block_on(ended->wait({}, "the askers")).value();
   EXPECT_EQ(wrong, 0);
   EXPECT_LE(seen_.peers.size(), 3u);
 }

@@ -9,8 +9,8 @@
 
 #include "catalog/catalog.h"
 #include "jobs/file_copier.h"
-#include "jobs/files_job.h"
-#include "runtime/bandwidth_line.h"
+#include "jobs/per_file_job.h"
+#include "runtime/bandwidth_limiter.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -19,7 +19,7 @@ struct CopyJobOptions {
   // A path of the namespace, or a store's URL. The content of a directory goes into it. A file gets
   // this name, or keeps its own name below it if it ends in '/'.
   std::string to{};
-  CopyOver over = CopyOver::kNothing;
+  OverwriteMode overwrite = OverwriteMode::kNever;
   unsigned files_max = 8;  // copied concurrently, each with one request at a time
   uint64_t bandwidth = 0;  // written to the store, bytes a second; 0: no limit
 };
@@ -28,39 +28,39 @@ struct CopyJobOptions {
 // also for a path at or below `from`.
 Result<std::string> check_copy(const std::string& from, std::string_view to);
 
-class CopyJob : public FilesJob {
+class CopyJob : public PerFileJob {
  public:
   CopyJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, FileCopier& copier,
           Executor& executor, CopyJobOptions options);
 
  private:
-  struct Chosen {  // a file of a listing
+  struct SelectedFile {  // a file of a listing
     std::string path;
     FileRefPtr ref;
     std::optional<WallTime> mtime;
   };
 
   Task<> work(Context context) override;
-  Task<Result<>> look_at_ends(Context context);
-  JobProgress count(const Listing& listing, const ChosenFiles& chosen) const override;
+  Task<Result<>> check_endpoints(Context context);
+  JobProgress count(const Listing& listing, const FileSelector& selector) const override;
   Task<bool> begin_files(Context context, std::string directory, ListingPtr listing,
-                         const ChosenFiles* chosen) override;
-  Task<> copy_file(Activity::Token token, Semaphore::Permit slot, Context context, Chosen file);
-  Task<Result<CopyState>> copy_version(Context context, Chosen file);
-  Task<Result<CopyState>> copy_once(Context context, Chosen file);
-  Task<Result<Chosen>> look_again(Context context, Chosen file);
-  CopyGoal goal_of(const Chosen& file) const;
+                         const FileSelector* selector) override;
+  Task<> copy_file(Gate::Holder holder, Semaphore::Permit slot, Context context, SelectedFile file);
+  Task<Result<CopyState>> copy_version(Context context, SelectedFile file);
+  Task<Result<CopyState>> copy_once(Context context, SelectedFile file);
+  Task<Result<SelectedFile>> refresh_file(Context context, SelectedFile file);
+  CopySpec spec_of(const SelectedFile& file) const;
   // Makes the names of copied files visible now.
-  Task<> show_names(Context context);
+  Task<> publish_names(Context context);
 
   bool in_namespace() const { return options_.to.starts_with('/'); }
 
   FileCopier& copier_;
   const CopyJobOptions options_;
   Semaphore files_;
-  Activity activity_, names_activity_;
+  Gate gate_, names_gate_;
   bool of_one_file_ = false;
-  BandwidthLine line_;
+  BandwidthLimiter limiter_;
 };
 
 }  // namespace leat

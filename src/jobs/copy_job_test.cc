@@ -20,12 +20,12 @@ class MadeCopier : public FileCopier {
  public:
   class One : public FileCopy {
    public:
-    One(MadeCopier& copier, FileRefPtr file, CopyGoal goal)
+    One(MadeCopier& copier, FileRefPtr file, CopySpec goal)
         : copier_(copier), file_(std::move(file)), goal_(std::move(goal)) {}
     Task<Result<CopyStep>> step(Context, ByteRange range) override {
       std::lock_guard lock(copier_.mutex);
       ++copier_.steps;
-      if (copier_.there.contains(goal_.to)) co_return CopyStep{.state = CopyState::kThere};
+      if (copier_.there.contains(goal_.to)) co_return CopyStep{.state = CopyState::kAlreadyPresent};
       if (range.offset == 0) next_ = 0;
       EXPECT_EQ(range.offset, next_);
       next_ = range.end();
@@ -33,7 +33,8 @@ class MadeCopier : public FileCopier {
         --copier_.lost_in_midst;
         co_return error(StatusCode::kUnavailable, "lost");
       }
-      if (copier_.outdated == file_->version) co_return error(StatusCode::kChanged, "changed");
+      if (copier_.outdated == file_->version)
+        co_return error(StatusCode::kVersionChanged, "changed");
       if (copier_.refuses == goal_.to) co_return error(StatusCode::kPermissionDenied, "no");
       if (next_ < file_->size) co_return CopyStep{CopyState::kMore, range.size};
       copier_.copied[goal_.to + (goal_.key.empty() ? "" : "|" + goal_.key)] = goal_;
@@ -43,15 +44,15 @@ class MadeCopier : public FileCopier {
    private:
     MadeCopier& copier_;
     const FileRefPtr file_;
-    const CopyGoal goal_;
+    const CopySpec goal_;
     uint64_t next_ = 0;
   };
-  std::unique_ptr<FileCopy> begin(FileRefPtr file, CopyGoal goal) override {
+  std::unique_ptr<FileCopy> begin(FileRefPtr file, CopySpec goal) override {
     return std::make_unique<One>(*this, std::move(file), std::move(goal));
   }
 
   std::mutex mutex;
-  std::map<std::string, CopyGoal> copied;
+  std::map<std::string, CopySpec> copied;
   std::set<std::string> there;
   std::string refuses;
   Version outdated = Version::etag("none");  // a version that no longer exists
@@ -69,7 +70,7 @@ class CopyJobTest : public testing::JobRig {
     source_->put("a/1", random_content(20, 2));
     source_->put("a/deep/2", "");
   }
-  JobInfo copy(const std::string& from, const std::string& to, JobOrder order = {}) {
+  JobInfo copy(const std::string& from, const std::string& to, JobSpec order = {}) {
     order.kind = JobKind::kCopy;
     order.path = from;
     order.output = to;
@@ -103,7 +104,7 @@ TEST_F(CopyJobTest, WhatLiesInADirectoryGoesIntoTheOther) {
   EXPECT_TRUE(job.progress.planned);
   for (const char* to : {"/out/x/top", "/out/x/a/1", "/out/x/a/deep/2"}) {
     ASSERT_TRUE(copier_.copied.contains(to)) << to;
-    EXPECT_FALSE(copier_.copied[to].alone);
+    EXPECT_FALSE(copier_.copied[to].name_is_guess);
     EXPECT_TRUE(copier_.copied[to].mtime);
   }
   EXPECT_EQ(copy("/data/a", "s3://bucket/y").state, JobState::kDone);
@@ -114,7 +115,7 @@ TEST_F(CopyJobTest, WhatLiesInADirectoryGoesIntoTheOther) {
 TEST_F(CopyJobTest, AFileGetsTheNameOrItsOwnInAFolder) {
   copy("/data/a/1", "/out/new");
   ASSERT_TRUE(copier_.copied.contains("/out/new"));
-  EXPECT_TRUE(copier_.copied["/out/new"].alone);
+  EXPECT_TRUE(copier_.copied["/out/new"].name_is_guess);
   copy("/data/a/1", "/out/in/");
   EXPECT_TRUE(copier_.copied.contains("/out/in/1"));
   copy("/data/a/1", "s3://bucket/in/?region=x");
@@ -131,7 +132,7 @@ TEST_F(CopyJobTest, WhatIsThereIsCountedAndWhatFailsIsNamed) {
   const JobInfo job = copy("/data", "/out");
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.progress.files_done, 2u);
-  EXPECT_EQ(job.progress.files_there, 1u);
+  EXPECT_EQ(job.progress.files_already_present, 1u);
   EXPECT_EQ(job.progress.bytes_done, 10u);
   EXPECT_EQ(job.progress.bytes_fetched, 0u);
   ASSERT_EQ(job.errors.size(), 1u);
@@ -142,7 +143,7 @@ TEST_F(CopyJobTest, AFileWhoseWorkerIsLostBeginsAgain) {
   const uint64_t size = 20 << 20;
   source_->put("large", random_content(size, 5));
   copier_.lost_in_midst = 2;
-  JobOrder order;
+  JobSpec order;
   order.selection.include = {"large"};
   const JobInfo job = copy("/data", "/out", order);
   EXPECT_EQ(job.state, JobState::kDone);
@@ -178,7 +179,7 @@ TEST_F(CopyJobTest, NamesOfTheCopyAreSeenAtItsEnd) {
 
 TEST_F(CopyJobTest, PlacesThatCannotBeAreRefused) {
   auto refused = [this](const std::string& to) {
-    JobOrder order{.kind = JobKind::kCopy, .path = "/data", .output = to};
+    JobSpec order{.kind = JobKind::kCopy, .path = "/data", .output = to};
     const Result<JobInfo> started = jobs_->start(std::move(order));
     return started ? StatusCode::kInternal : started.error().code();
   };

@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "model/byte_range.h"
 #include "model/file_ref.h"
-#include "peer/copy_request.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
+#include "wire/copy_request.h"
 
 namespace leat {
 
@@ -26,8 +26,8 @@ class FileCopy {
 class FileCopier {
  public:
   virtual ~FileCopier() = default;
-  // The copier sets `goal.copy`.
-  virtual std::unique_ptr<FileCopy> begin(FileRefPtr file, CopyGoal goal) = 0;
+  // The copier sets `spec.copy`.
+  virtual std::unique_ptr<FileCopy> begin(FileRefPtr file, CopySpec spec) = 0;
 };
 
 }  // namespace leat

@@ -15,15 +15,15 @@ constexpr size_t kBatchFiles = 256;
 }  // namespace
 
 FreeJob::FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
-                 CacheTarget& target, Executor& executor)
+                 JobCache& cache, Executor& executor)
     : Job(id, JobKind::kFree, std::move(path)),
       filter_(std::move(filter)),
       catalog_(catalog),
-      target_(target),
+      cache_(cache),
       executor_(executor) {}
 
 Task<> FreeJob::work(Context context) {
-  TreeWalk walk(catalog_, executor_, activity_, path(), filter_);
+  TreeWalk walk(catalog_, executor_, gate_, path(), filter_);
   while (!context.cancelled()) {
     std::optional<TreeWalk::Step> step = co_await walk.next(context);
     if (!step) {
@@ -36,14 +36,14 @@ Task<> FreeJob::work(Context context) {
       note_error(step->path, step->listing.error());
     }
   }
-  activity_.close();
-  co_await activity_.wait_idle();
+  gate_.close();
+  co_await gate_.wait_idle();
 }
 
 Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr listing) {
-  const ChosenFiles chosen(filter_, path(), directory);
-  auto wanted = [&chosen](const NameView& name) {
-    return !name.is_directory() && chosen.contain(name.name);
+  const FileSelector selector(filter_, path(), directory);
+  auto wanted = [&selector](const NameView& name) {
+    return !name.is_directory() && selector.matches(name.name);
   };
   auto count = [listing, &wanted] {
     uint64_t files = 0;
@@ -66,7 +66,7 @@ Task<> FreeJob::free_listing(Context context, std::string directory, ListingPtr 
     std::vector<FileRefPtr> batch = co_await executor_.blocking(std::move(take_batch));
     const size_t dropped = batch.size();
     if (dropped == 0) continue;
-    Result<uint64_t> bytes = co_await target_.drop(context, std::move(batch));
+    Result<uint64_t> bytes = co_await cache_.drop(context, std::move(batch));
     if (!bytes) {
       // An error of a worker would repeat for each directory, so it is noted for the job's path.
       note_error(path(), bytes.error());

@@ -6,17 +6,17 @@
 #include <string>
 
 #include "catalog/catalog.h"
-#include "jobs/cache_target.h"
 #include "jobs/job.h"
+#include "jobs/job_cache.h"
 #include "model/file_filter.h"
-#include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 
 namespace leat {
 
 class FreeJob : public Job {
  public:
-  FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, CacheTarget& target,
+  FreeJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, JobCache& cache,
           Executor& executor);
 
  private:
@@ -25,9 +25,9 @@ class FreeJob : public Job {
 
   const FileFilter filter_;
   Catalog& catalog_;
-  CacheTarget& target_;
+  JobCache& cache_;
   Executor& executor_;
-  Activity activity_;
+  Gate gate_;
 };
 
 }  // namespace leat

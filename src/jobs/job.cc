@@ -91,35 +91,35 @@ Task<> Job::run() {
 void Job::note_error(std::string path, Status status) {
   if (stop_.stop_requested() && status.code() == StatusCode::kCancelled) return;
   const std::string text = status.to_string();
-  auto says_it = [&](const JobError& known) {
+  auto is_same = [&](const JobError& known) {
     return known.path == path && known.status.to_string() == text;
   };
   std::lock_guard lock(mutex_);
   ++progress_.errors;
-  if (std::ranges::any_of(errors_, says_it)) return;
-  if (errors_.size() < kErrorsKept) errors_.push_back({std::move(path), std::move(status)});
+  if (std::ranges::any_of(errors_, is_same)) return;
+  if (errors_.size() < kErrorsMax) errors_.push_back({std::move(path), std::move(status)});
 }
 
 void Job::note_skipped(SkippedNames skipped) {
   std::lock_guard lock(mutex_);
   progress_.names_skipped += skipped.names;
-  if (skipped_.size() < kSkippedKept) skipped_.push_back(std::move(skipped));
+  if (skipped_.size() < kSkippedMax) skipped_.push_back(std::move(skipped));
 }
 
-void Job::forget_findings() {
+void Job::clear_findings() {
   std::lock_guard lock(mutex_);
   progress_.errors = progress_.names_skipped = 0;
   errors_.clear();
   skipped_.clear();
 }
 
-void Job::note_news(std::string_view directory, const RefreshNews& news) {
+void Job::note_changes(std::string_view directory, const RefreshResult& result) {
   std::lock_guard lock(mutex_);
-  progress_.added += news.added;
-  progress_.changed += news.changed;
-  progress_.gone += news.gone;
-  for (const NamedChange& change : news.first) {
-    if (changes_.size() == kChangesKept) break;
+  progress_.added += result.added;
+  progress_.changed += result.changed;
+  progress_.removed += result.removed;
+  for (const NamedChange& change : result.first) {
+    if (changes_.size() == kChangesMax) break;
     std::string path = join_path(directory, change.name);
     if (change.directory) path += '/';
     changes_.push_back({std::move(path), change.kind});

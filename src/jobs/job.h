@@ -62,9 +62,9 @@ struct JobProgress {
   // load: files of mounts that do not cache them on disk; not in any other number.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
-  uint64_t files_there = 0;  // copy: part of files_done that already existed
+  uint64_t files_already_present = 0;  // copy: part of files_done that already existed
   // refresh: numbers of names.
-  uint64_t added = 0, changed = 0, gone = 0;
+  uint64_t added = 0, changed = 0, removed = 0;
 };
 
 struct JobInfo {
@@ -75,16 +75,16 @@ struct JobInfo {
   JobProgress progress;
   WallTime started;                   // for people
   std::chrono::nanoseconds duration;  // until now, or until its end
-  std::vector<JobError> errors;       // the first kErrorsKept
-  std::vector<JobChange> changes;     // the first kChangesKept
-  std::vector<SkippedNames> skipped;  // the first kSkippedKept directories
+  std::vector<JobError> errors;       // the first kErrorsMax
+  std::vector<JobChange> changes;     // the first kChangesMax
+  std::vector<SkippedNames> skipped;  // the first kSkippedMax directories
 };
 
 class Job {
  public:
-  static constexpr size_t kErrorsKept = 100;
-  static constexpr size_t kChangesKept = 1000;
-  static constexpr size_t kSkippedKept = 10;
+  static constexpr size_t kErrorsMax = 100;
+  static constexpr size_t kChangesMax = 1000;
+  static constexpr size_t kSkippedMax = 10;
 
   Job(uint64_t id, JobKind kind, std::string path);
   virtual ~Job() = default;
@@ -111,10 +111,10 @@ class Job {
   // once.
   void note_error(std::string path, Status status);
   void note_skipped(SkippedNames skipped);
-  // Forgets errors and skipped names, for a job that walks over all directories again.
-  void forget_findings();
+  // Clears errors and skipped names, for a job that walks over all directories again.
+  void clear_findings();
   // Records changes of names in `directory`.
-  void note_news(std::string_view directory, const RefreshNews& news);
+  void note_changes(std::string_view directory, const RefreshResult& result);
 
  private:
   const uint64_t id_;

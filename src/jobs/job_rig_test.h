@@ -8,8 +8,8 @@
 
 #include "catalog/catalog.h"
 #include "fetch/fetcher_rig_test.h"
-#include "jobs/host_target.h"
 #include "jobs/job_table.h"
+#include "jobs/local_job_cache.h"
 
 namespace leat::testing {
 
@@ -40,16 +40,16 @@ class JobRig : public ::testing::Test {
   void start(JobTableOptions options = {}, bool with_store = true, FetcherOptions fetch = {}) {
     catalog_ = Catalog::create({}, sources_, executor_);
     fetcher_ = Fetcher::create(fetch, with_store ? &store_ : nullptr, sources_, executor_);
-    target_ = std::make_unique<HostTarget>(*fetcher_, store_, nullptr, executor_);
-    jobs_ = std::make_unique<JobTable>(options, *catalog_, with_store ? target_.get() : nullptr,
+    cache_ = std::make_unique<LocalJobCache>(*fetcher_, store_, nullptr, executor_);
+    jobs_ = std::make_unique<JobTable>(options, *catalog_, with_store ? cache_.get() : nullptr,
                                        executor_);
     mount("/data", source_);
   }
   void TearDown() override {
     source_->release_reads();
     store_.release_writes();
-    if (jobs_) executor_.wait(jobs_->stop());
-    if (fetcher_) executor_.wait(fetcher_->stop());
+    if (jobs_) executor_.block_on(jobs_->stop());
+    if (fetcher_) executor_.block_on(fetcher_->stop());
   }
   void mount(const std::string& path, SourcePtr source) {
     MountEntry entry;
@@ -64,13 +64,13 @@ class JobRig : public ::testing::Test {
     return wait(started->id);
   }
   JobInfo wait(uint64_t id) {
-    return executor_.wait(jobs_->wait(Context::background(), id)).value();
+    return executor_.block_on(jobs_->wait(Context::background(), id)).value();
   }
   Result<ListingPtr> list(const std::string& path) {
-    return executor_.wait(catalog_->list(Context::background(), path));
+    return executor_.block_on(catalog_->list(Context::background(), path));
   }
   CatalogEntry lookup(const std::string& path) {
-    return executor_.wait(catalog_->lookup(Context::background(), path)).value();
+    return executor_.block_on(catalog_->lookup(Context::background(), path)).value();
   }
   bool cached(const std::string& path) {
     FileRefPtr ref = lookup(path).ref;
@@ -83,7 +83,7 @@ class JobRig : public ::testing::Test {
   MemoryPageStore store_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
-  std::unique_ptr<HostTarget> target_;
+  std::unique_ptr<LocalJobCache> cache_;
   std::unique_ptr<JobTable> jobs_;
 };
 

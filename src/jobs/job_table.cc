@@ -16,15 +16,14 @@
 namespace leat {
 namespace {
 
-const MetricFamily kRunning(MetricType::kGauge, "leat_jobs_running", "Jobs that run");
+const MetricFamily kRunning(MetricType::kGauge, "leat_jobs_running", "Running jobs");
 
 }  // namespace
 
-JobTable::JobTable(JobTableOptions options, Catalog& catalog, CacheTarget* target,
-                   Executor& executor)
+JobTable::JobTable(JobTableOptions options, Catalog& catalog, JobCache* cache, Executor& executor)
     : options_(std::move(options)),
       catalog_(catalog),
-      target_(target),
+      cache_(cache),
       executor_(executor),
       running_gauge_(kRunning, [this] {
         std::lock_guard lock(mutex_);
@@ -32,21 +31,21 @@ JobTable::JobTable(JobTableOptions options, Catalog& catalog, CacheTarget* targe
       }) {}
 
 JobTable::~JobTable() {
-  LEAT_CHECK(activity_.idle());
+  LEAT_CHECK(gate_.idle());
 }
 
-Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id) {
-  LEAT_TRY(order.path, normalise_path(order.path));
-  LEAT_TRY(FileFilter filter, FileFilter::make(order.selection));
-  const bool of_names = order.kind == JobKind::kSnapshot || order.kind == JobKind::kRefresh;
-  const std::string what = fmt::format("{} '{}'", to_string(order.kind), order.path);
-  if (target_ == nullptr && !of_names) {
+Result<JobInfo> JobTable::start(JobSpec spec, std::optional<uint64_t> given_id) {
+  LEAT_TRY(spec.path, normalise_path(spec.path));
+  LEAT_TRY(FileFilter filter, FileFilter::make(spec.selection));
+  const bool of_names = spec.kind == JobKind::kSnapshot || spec.kind == JobKind::kRefresh;
+  const std::string what = fmt::format("{} '{}'", to_string(spec.kind), spec.path);
+  if (cache_ == nullptr && !of_names) {
     return error(
         StatusCode::kUnsupported,
         fmt::format("cannot {}: there is no cache; start Leat with a cache directory", what));
   }
-  if (order.kind == JobKind::kCopy) {
-    LEAT_TRY(order.output, check_copy(order.path, order.output));
+  if (spec.kind == JobKind::kCopy) {
+    LEAT_TRY(spec.output, check_copy(spec.path, spec.output));
     if (options_.copier == nullptr) {
       return error(StatusCode::kUnsupported,
                    fmt::format("cannot {}: a job copies in a cluster only; 'leat cp' copies by way "
@@ -54,8 +53,8 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
                                what));
     }
   }
-  auto token = activity_.enter();
-  if (!token) {
+  auto holder = gate_.enter();
+  if (!holder) {
     return error(StatusCode::kCancelled, fmt::format("cannot {}: Leat is stopping", what));
   }
   Entry entry;
@@ -67,66 +66,66 @@ Result<JobInfo> JobTable::start(JobOrder order, std::optional<uint64_t> given_id
                                options_.running_max));
     }
     for (const auto& [number, other] : jobs_) {
-      if (order.output.empty() || other.output != order.output || other.ended->ready()) continue;
+      if (spec.output.empty() || other.output != spec.output || other.ended->ready()) continue;
       return error(
           StatusCode::kBusy,
-          fmt::format("job {} is just writing {}; wait for it or cancel it", number, order.output));
+          fmt::format("job {} is just writing {}; wait for it or cancel it", number, spec.output));
     }
     const uint64_t id = given_id.value_or(next_id_);
     if (jobs_.contains(id)) {
       return error(StatusCode::kExists, fmt::format("cannot {}: there is a job {}", what, id));
     }
     next_id_ = std::max(next_id_, id + 1);
-    entry = {nullptr, SharedResult<bool>::make(), order.output};
-    entry.job = make(id, std::move(order), std::move(filter));
+    entry = {nullptr, SharedPromise<bool>::make(), spec.output};
+    entry.job = make(id, std::move(spec), std::move(filter));
     jobs_.emplace(id, entry);
   }
   JobInfo info = entry.info();
-  executor_.spawn(run(*std::move(token), std::move(entry)));
+  executor_.spawn(run(*std::move(holder), std::move(entry)));
   return info;
 }
 
-std::shared_ptr<Job> JobTable::make(uint64_t id, JobOrder order, FileFilter filter) {
-  if (order.kind == JobKind::kFree) {
-    return std::make_shared<FreeJob>(id, std::move(order.path), std::move(filter), catalog_,
-                                     *target_, executor_);
+std::shared_ptr<Job> JobTable::make(uint64_t id, JobSpec spec, FileFilter filter) {
+  if (spec.kind == JobKind::kFree) {
+    return std::make_shared<FreeJob>(id, std::move(spec.path), std::move(filter), catalog_, *cache_,
+                                     executor_);
   }
-  if (order.kind == JobKind::kSnapshot) {
-    return std::make_shared<SnapshotJob>(id, std::move(order.path), std::move(order.output),
-                                         catalog_, executor_, options_.snapshot_elsewhere);
+  if (spec.kind == JobKind::kSnapshot) {
+    return std::make_shared<SnapshotJob>(id, std::move(spec.path), std::move(spec.output), catalog_,
+                                         executor_, options_.remote_snapshots);
   }
-  if (order.kind == JobKind::kRefresh) {
-    return std::make_shared<RefreshJob>(id, std::move(order.path), catalog_, executor_,
-                                        options_.refreshed);
+  if (spec.kind == JobKind::kRefresh) {
+    return std::make_shared<RefreshJob>(id, std::move(spec.path), catalog_, executor_,
+                                        options_.on_refreshed);
   }
-  if (order.kind == JobKind::kVerify) {
-    return std::make_shared<VerifyJob>(id, std::move(order.path), *target_, order.run,
-                                       options_.verified);
+  if (spec.kind == JobKind::kVerify) {
+    return std::make_shared<VerifyJob>(id, std::move(spec.path), *cache_, spec.run,
+                                       options_.on_verified);
   }
-  if (order.kind == JobKind::kCopy) {
-    CopyJobOptions copy{.to = std::move(order.output), .over = order.over};
-    copy.files_max = order.requests > 0 ? order.requests : options_.copies_max;
-    copy.bandwidth = order.bandwidth;
-    return std::make_shared<CopyJob>(id, std::move(order.path), std::move(filter), catalog_,
+  if (spec.kind == JobKind::kCopy) {
+    CopyJobOptions copy{.to = std::move(spec.output), .overwrite = spec.overwrite};
+    copy.files_max = spec.requests > 0 ? spec.requests : options_.copies_max;
+    copy.bandwidth = spec.bandwidth;
+    return std::make_shared<CopyJob>(id, std::move(spec.path), std::move(filter), catalog_,
                                      *options_.copier, executor_, std::move(copy));
   }
   LoadOptions load = options_.load;
-  load.verify = order.verify;
-  load.bandwidth = order.bandwidth;
-  if (order.requests > 0) load.pieces_max = order.requests;
-  return std::make_shared<LoadJob>(id, std::move(order.path), std::move(filter), catalog_, *target_,
+  load.verify = spec.verify;
+  load.bandwidth = spec.bandwidth;
+  if (spec.requests > 0) load.pieces_max = spec.requests;
+  return std::make_shared<LoadJob>(id, std::move(spec.path), std::move(filter), catalog_, *cache_,
                                    executor_, load);
 }
 
-Task<> JobTable::run(Activity::Token token, Entry entry) {
+Task<> JobTable::run(Gate::Holder holder, Entry entry) {
   // A job may have started while stop() cancelled the others.
-  if (activity_.closed()) entry.cancel();
+  if (gate_.closed()) entry.cancel();
   co_await entry.job->run();
   const uint64_t id = entry.job->id();
-  remember_end(id, std::make_shared<const JobInfo>(entry.info()));
+  record_end(id, std::make_shared<const JobInfo>(entry.info()));
   entry.job.reset();
   // Before waiters and listeners are notified.
-  if (options_.ended) options_.ended(id);
+  if (options_.on_ended) options_.on_ended(id);
   entry.ended->set(true);
 }
 
@@ -158,14 +157,14 @@ Task<Result<JobInfo>> JobTable::wait(Context context, uint64_t id) {
 }
 
 Task<> JobTable::stop() {
-  activity_.close();
+  gate_.close();
   std::vector<Entry> entries;
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, entry] : jobs_) entries.push_back(entry);
   }
   for (const Entry& entry : entries) entry.cancel();
-  co_await activity_.wait_idle();
+  co_await gate_.wait_idle();
 }
 
 Result<JobTable::Entry> JobTable::entry(uint64_t id) const {
@@ -173,7 +172,7 @@ Result<JobTable::Entry> JobTable::entry(uint64_t id) const {
   auto found = jobs_.find(id);
   if (found != jobs_.end()) return found->second;
   return error(StatusCode::kNotFound,
-               fmt::format("there is no job {}; the last {} that ended are remembered", id,
+               fmt::format("there is no job {}; the table has the last {} that ended", id,
                            options_.ended_max));
 }
 
@@ -181,7 +180,7 @@ size_t JobTable::running_locked() const {
   return jobs_.size() - ended_.size();
 }
 
-void JobTable::remember_end(uint64_t id, std::shared_ptr<const JobInfo> outcome) {
+void JobTable::record_end(uint64_t id, std::shared_ptr<const JobInfo> outcome) {
   std::lock_guard lock(mutex_);
   Entry& entry = jobs_.at(id);
   entry.job = nullptr;  // run() shares it, so it is not freed under the lock

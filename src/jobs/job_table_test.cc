@@ -21,7 +21,7 @@ Task<> nothing() {
   co_return;
 }
 
-TEST_F(JobTableTest, FreeGivesBackCacheAndMemoryAndTheStoreIsAskedAgain) {
+TEST_F(JobTableTest, FreeReleasesCacheAndMemory) {
   start();
   std::string content = random_content(300'000, 1);
   for (std::string key : {"dir/a", "dir/sub/b", "stays"}) source_->put(key, content);
@@ -37,23 +37,24 @@ TEST_F(JobTableTest, FreeGivesBackCacheAndMemoryAndTheStoreIsAskedAgain) {
   uint64_t before = source_->read_bytes();
   FileRefPtr ref = lookup("/data/dir/sub/b").ref;
   EXPECT_FALSE(fetcher_->try_read(*ref, {0, 10}));
-  EXPECT_EQ(executor_.wait(fetcher_->read(Context::background(), ref, {0, 300'000}))->to_string(),
-            content);
+  EXPECT_EQ(
+      executor_.block_on(fetcher_->read(Context::background(), ref, {0, 300'000}))->to_string(),
+      content);
   EXPECT_EQ(source_->read_bytes() - before, 300'000u);
 }
 
-TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
+TEST_F(JobTableTest, FreeCoversBytesNotYetCached) {
   start();
   std::string content = random_content(300'000, 2);
   source_->put("dir/a", content);
   FileRefPtr ref = lookup("/data/dir/a").ref;
   store_.hold_writes();
-  ASSERT_TRUE(executor_.wait(fetcher_->read(Context::background(), ref, {0, ref->size})));
+  ASSERT_TRUE(executor_.block_on(fetcher_->read(Context::background(), ref, {0, ref->size})));
   wait_until([&] { return store_.held() > 0; });
   const uint64_t job = jobs_->start(JobKind::kFree, "/data/dir").value().id;
   // The job waits for pending writes.
   const auto context = Context::background().with_timeout(std::chrono::milliseconds(50));
-  const Result<JobInfo> early = executor_.wait(jobs_->wait(context, job));
+  const Result<JobInfo> early = executor_.block_on(jobs_->wait(context, job));
   EXPECT_FALSE(early);
   store_.release_writes();
   EXPECT_EQ(wait(job).progress.bytes_done, content.size());
@@ -63,9 +64,9 @@ TEST_F(JobTableTest, WhatAReaderHasAndTheCacheHasNotYetIsFreedToo) {
 
 // Like a worker that does not respond.
 TEST_F(JobTableTest, AFailureToFreeIsSaidOnce) {
-  class SilentTarget : public HostTarget {
+  class SilentTarget : public LocalJobCache {
    public:
-    using HostTarget::HostTarget;
+    using LocalJobCache::LocalJobCache;
     Task<Result<uint64_t>> drop(Context, std::vector<FileRefPtr>) override {
       co_return error(StatusCode::kUnavailable, "worker 7 does not answer");
     }
@@ -75,18 +76,18 @@ TEST_F(JobTableTest, AFailureToFreeIsSaidOnce) {
   SilentTarget silent(*fetcher_, store_, nullptr, executor_);
   JobTable jobs({}, *catalog_, &silent, executor_);
   const uint64_t id = jobs.start(JobKind::kFree, "/data")->id;
-  const JobInfo job = executor_.wait(jobs.wait(Context::background(), id)).value();
+  const JobInfo job = executor_.block_on(jobs.wait(Context::background(), id)).value();
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.progress.errors, 5u);
   ASSERT_EQ(job.errors.size(), 1u);
   EXPECT_EQ(job.errors[0].path, "/data");
-  executor_.wait(jobs.stop());
+  executor_.block_on(jobs.stop());
 }
 
 TEST_F(JobTableTest, CorruptBlocksFailAVerification) {
-  class CorruptTarget : public HostTarget {
+  class CorruptTarget : public LocalJobCache {
    public:
-    using HostTarget::HostTarget;
+    using LocalJobCache::LocalJobCache;
     Task<Content> content(Context, uint64_t) override {
       co_return Content{.objects = 3, .bytes = 30};
     }
@@ -100,7 +101,7 @@ TEST_F(JobTableTest, CorruptBlocksFailAVerification) {
   CorruptTarget corrupt(*fetcher_, store_, nullptr, executor_);
   JobTable jobs({}, *catalog_, &corrupt, executor_);
   const uint64_t id = jobs.start(JobKind::kVerify, "/")->id;
-  const JobInfo job = executor_.wait(jobs.wait(Context::background(), id)).value();
+  const JobInfo job = executor_.block_on(jobs.wait(Context::background(), id)).value();
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_TRUE(job.progress.planned);
   EXPECT_EQ(job.progress.files_total, 3u);
@@ -110,7 +111,7 @@ TEST_F(JobTableTest, CorruptBlocksFailAVerification) {
   ASSERT_EQ(job.errors.size(), 1u);
   EXPECT_EQ(job.errors[0].status.code(), StatusCode::kCorrupt);
   EXPECT_THAT(job.errors[0].status.message(), HasSubstr("2 blocks"));
-  executor_.wait(jobs.stop());
+  executor_.block_on(jobs.stop());
 }
 
 TEST_F(JobTableTest, FreeOfNothingSaysWhy) {
@@ -132,7 +133,7 @@ TEST_F(JobTableTest, RefusesWhatCannotRun) {
               HasSubstr("'load', 'free', 'verify', 'snapshot', 'refresh' and 'copy'"));
 
   source_->put("a", "text");
-  source_->hold_reads();
+  source_->block_reads();
   ASSERT_TRUE(jobs_->start(JobKind::kLoad, "/data"));
   ASSERT_TRUE(jobs_->start(JobKind::kLoad, "/data"));
   auto busy = jobs_->start(JobKind::kFree, "/data");
@@ -152,12 +153,12 @@ TEST_F(JobTableTest, WithoutACacheThereIsNothingToLoadInto) {
   EXPECT_EQ(refused.error().code(), StatusCode::kUnsupported);
 }
 
-TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
+TEST_F(JobTableTest, KeepsLastEndedAndAllRunningJobs) {
   start({.ended_max = 3});
   source_->put("a", "text");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t runs = jobs_->start(JobKind::kLoad, "/data")->id;
-  wait_until([&] { return source_->held() == 1; });
+  wait_until([&] { return source_->blocked_reads() == 1; });
   for (int i = 0; i < 6; ++i) run(JobKind::kFree, "/data");
   std::vector<uint64_t> ids;
   for (const JobInfo& job : jobs_->list()) ids.push_back(job.id);
@@ -177,7 +178,7 @@ TEST_F(JobTableTest, RemembersTheLastOnesThatEndedAndAllThatRun) {
 TEST_F(JobTableTest, OfOneThatEndedOnlyWhatItTellsIsKept) {
   // Each refresh job has a copy of it.
   const auto held = std::make_shared<int>();
-  start({.refreshed = [held](const std::string&) { return nothing(); }});
+  start({.on_refreshed = [held](const std::string&) { return nothing(); }});
   source_->put("dir/a", "text");
   const auto holders = held.use_count();
   std::vector<JobInfo> told;
@@ -203,10 +204,10 @@ TEST_F(JobTableTest, OfOneThatEndedOnlyWhatItTellsIsKept) {
 TEST_F(JobTableTest, StopCancelsWhatRunsAndRefusesWhatComes) {
   start();
   source_->put("a", "text");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
-  wait_until([&] { return source_->held() == 1; });
-  executor_.wait(jobs_->stop());
+  wait_until([&] { return source_->blocked_reads() == 1; });
+  executor_.block_on(jobs_->stop());
   EXPECT_EQ(jobs_->find(id)->state, JobState::kCancelled);
   EXPECT_EQ(jobs_->start(JobKind::kLoad, "/data").error().code(), StatusCode::kCancelled);
 }

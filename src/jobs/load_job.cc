@@ -2,7 +2,7 @@
 // Lock order of the semaphores: a slot for the file, then one for the piece. Pieces wait for no
 // other slot of the job, so that files with slots always make progress.
 #include "jobs/load_job.h"
-#include "base/counted.h"
+#include "base/pluralize.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 8 * kMiB;
 // Files that are checked when all are loaded; of more, a sample by their ids.
-constexpr size_t kLookedAtAgain = 100'000;
-constexpr size_t kLooksAtOnce = 8;
+constexpr size_t kCheckedMax = 100'000;
+constexpr size_t kConcurrentChecks = 8;
 
 std::vector<ByteRange> pieces_of(const FileRef& file) {
   std::vector<ByteRange> pieces;
@@ -28,7 +28,7 @@ std::vector<ByteRange> pieces_of(const FileRef& file) {
 }
 
 // Returns whether the mount caches the file in the page store.
-bool is_kept(const NameView& file) {
+bool is_cached_on_disk(const NameView& file) {
   return !file.is_directory() && file.cache == CacheUse::kDisk;
 }
 
@@ -38,7 +38,7 @@ struct LoadJob::Version {
   explicit Version(FileRefPtr of) : ref(std::move(of)) {}
 
   const FileRefPtr ref;
-  Activity pieces;
+  Gate pieces;
   std::mutex mutex;  // leaf
   uint64_t bytes_done = 0;
   std::optional<Status> failure;  // the first error
@@ -50,25 +50,25 @@ struct LoadJob::Version {
 };
 
 LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog,
-                 CacheTarget& target, Executor& executor, LoadOptions options)
-    : FilesJob(id, JobKind::kLoad, std::move(path), std::move(filter), catalog, executor),
-      target_(target),
+                 JobCache& cache, Executor& executor, LoadOptions options)
+    : PerFileJob(id, JobKind::kLoad, std::move(path), std::move(filter), catalog, executor),
+      cache_(cache),
       options_(options),
       files_(options.files_max),
       pieces_(options.pieces_max),
-      line_(options.bandwidth) {}
+      limiter_(options.bandwidth) {}
 
 Task<> LoadJob::work(Context context) {
   for (unsigned round = 1;; ++round) {
     co_await load_all(context);
     if (context.cancelled() || full_.stop_requested()) co_return;
-    const JobProgress gone = co_await count_gone(context);
-    if (gone.files_total == 0 || context.cancelled()) co_return;
+    const JobProgress evicted = co_await count_evicted(context);
+    if (evicted.files_total == 0 || context.cancelled()) co_return;
     if (round >= options_.rounds_max) {
-      note_gone(gone);
+      note_evicted(evicted);
       co_return;
     }
-    forget_findings();
+    clear_findings();
     update([](JobProgress& progress) {
       progress.planned = false;
       progress.files_total = progress.files_done = progress.files_uncached = 0;
@@ -78,63 +78,63 @@ Task<> LoadJob::work(Context context) {
 }
 
 Task<> LoadJob::load_all(Context context) {
-  activity_ = std::make_unique<Activity>();
-  co_await walk(context, *activity_);
-  activity_->close();
-  co_await activity_->wait_idle();
+  gate_ = std::make_unique<Gate>();
+  co_await walk(context, *gate_);
+  gate_->close();
+  co_await gate_->wait_idle();
 }
 
 // The cache evicts rather than rejects. So a load of more than it holds causes no error until this
 // check.
-Task<JobProgress> LoadJob::count_gone(Context context) {
-  JobProgress gone;
-  Activity looking;
-  for (size_t first = 0; first < kLooksAtOnce; ++first) {
-    executor().spawn(look_again(*looking.enter(), context, first, &gone));
+Task<JobProgress> LoadJob::count_evicted(Context context) {
+  JobProgress evicted;
+  Gate checks;
+  for (size_t first = 0; first < kConcurrentChecks; ++first) {
+    executor().spawn(check_loaded(*checks.enter(), context, first, &evicted));
   }
-  looking.close();
-  co_await looking.wait_idle();
-  gone.files_total *= loaded_share_;
-  gone.bytes_total *= loaded_share_;
+  checks.close();
+  co_await checks.wait_idle();
+  evicted.files_total *= loaded_share_;
+  evicted.bytes_total *= loaded_share_;
   loaded_.clear();
-  co_return gone;
+  co_return evicted;
 }
 
-void LoadJob::note_gone(const JobProgress& gone) {
+void LoadJob::note_evicted(const JobProgress& evicted) {
   update([&](JobProgress& progress) {
-    progress.files_done -= std::min(gone.files_total, progress.files_done);
-    progress.bytes_done -= std::min(gone.bytes_total, progress.bytes_done);
+    progress.files_done -= std::min(evicted.files_total, progress.files_done);
+    progress.bytes_done -= std::min(evicted.bytes_total, progress.bytes_done);
   });
   note_error(path(), Status(StatusCode::kNoSpace,
                             fmt::format("the cache does not hold all of '{}': of {}{} {} are "
                                         "missing again; make it larger, or load less",
                                         path(), loaded_share_ > 1 ? "about " : "",
-                                        counted(gone.files_total, "file"),
-                                        format_bytes(gone.bytes_total))));
+                                        pluralize(evicted.files_total, "file"),
+                                        format_bytes(evicted.bytes_total))));
 }
 
-// Checks every kLooksAtOnce-th of the loaded files.
-Task<> LoadJob::look_again(Activity::Token, Context context, size_t first, JobProgress* gone) {
-  for (size_t at = first; at < loaded_.size() && !context.cancelled(); at += kLooksAtOnce) {
+// Checks every kConcurrentChecks-th of the loaded files.
+Task<> LoadJob::check_loaded(Gate::Holder, Context context, size_t first, JobProgress* evicted) {
+  for (size_t at = first; at < loaded_.size() && !context.cancelled(); at += kConcurrentChecks) {
     const FileRefPtr ref = loaded_[at];
     uint64_t missing = 0;
     for (ByteRange piece : pieces_of(*ref)) {
-      Result<uint64_t> bytes = co_await target_.missing(context, ref, piece);
+      Result<uint64_t> bytes = co_await cache_.missing(context, ref, piece);
       if (bytes) missing += *bytes;
     }
     if (missing == 0) continue;
     std::lock_guard lock(mutex_);
-    ++gone->files_total;
-    gone->bytes_total += missing;
+    ++evicted->files_total;
+    evicted->bytes_total += missing;
   }
 }
 
-JobProgress LoadJob::count(const Listing& listing, const ChosenFiles& chosen) const {
+JobProgress LoadJob::count(const Listing& listing, const FileSelector& selector) const {
   JobProgress found;
   for (Listing::Cursor cursor = listing.from(0); cursor.next();) {
     const NameView& file = cursor.view();
-    if (file.is_directory() || !chosen.contain(file.name)) continue;
-    const bool kept = is_kept(file);
+    if (file.is_directory() || !selector.matches(file.name)) continue;
+    const bool kept = is_cached_on_disk(file);
     ++(kept ? found.files_total : found.files_uncached);
     (kept ? found.bytes_total : found.bytes_uncached) += file.size;
   }
@@ -142,26 +142,26 @@ JobProgress LoadJob::count(const Listing& listing, const ChosenFiles& chosen) co
 }
 
 Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingPtr listing,
-                                const ChosenFiles* chosen) {
+                                const FileSelector* selector) {
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
-    if (!is_kept(cursor.view()) || !chosen->contain(cursor.view().name)) continue;
+    if (!is_cached_on_disk(cursor.view()) || !selector->matches(cursor.view().name)) continue;
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
-    auto token = activity_->enter();
-    executor().spawn(load_file(*std::move(token), *std::move(slot), context,
+    auto holder = gate_->enter();
+    executor().spawn(load_file(*std::move(holder), *std::move(slot), context,
                                join_path(directory, cursor.view().name), cursor.entry().ref));
   }
   co_return true;
 }
 
-Task<> LoadJob::load_file(Activity::Token token, Semaphore::Permit slot, Context context,
+Task<> LoadJob::load_file(Gate::Holder holder, Semaphore::Permit slot, Context context,
                           std::string path, FileRefPtr ref) {
   FileRefPtr now = ref;
   Result<> loaded = co_await load_version(context, now);
-  if (!loaded && loaded.error().code() == StatusCode::kChanged) {
+  if (!loaded && loaded.error().code() == StatusCode::kVersionChanged) {
     loaded = co_await load_again(context, path, now);
   }
-  if (loaded && options_.verify) loaded = co_await read_back(context, now);
+  if (loaded && options_.verify) loaded = co_await verify_version(context, now);
   if (loaded) {
     update([](JobProgress& progress) { ++progress.files_done; });
   } else if (loaded.error().code() != StatusCode::kCancelled || !full_.stop_requested()) {
@@ -196,8 +196,8 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
       admitted = Error(slot.error());
       break;
     }
-    auto token = version.pieces.enter();
-    Task<> loading = load_piece(*std::move(token), *std::move(slot), context, &version, piece);
+    auto holder = version.pieces.enter();
+    Task<> loading = load_piece(*std::move(holder), *std::move(slot), context, &version, piece);
     if (piece.end() == ref->size) {
       co_await std::move(loading);  // small files need no second task
     } else {
@@ -216,11 +216,11 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
   co_return admitted;
 }
 
-Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
+Task<Result<>> LoadJob::verify_version(Context context, FileRefPtr ref) {
   for (const ByteRange piece : pieces_of(*ref)) {
     auto slot = co_await pieces_.acquire(context, 1, "a load");
     if (!slot) co_return Error(slot.error());
-    Result<uint64_t> fetched = co_await target_.read_back(context, ref, piece);
+    Result<uint64_t> fetched = co_await cache_.verify_range(context, ref, piece);
     if (!fetched) co_return Error(fetched.error());
     update([&](JobProgress& progress) {
       progress.bytes_fetched += *fetched;
@@ -231,40 +231,40 @@ Task<Result<>> LoadJob::read_back(Context context, FileRefPtr ref) {
 }
 
 // Waits until the missing bytes of the pieces before have passed.
-Task<Result<>> LoadJob::wait_for_turn(Context context, FileRefPtr ref, ByteRange piece) {
-  if (!line_.limited()) co_return Result<>();
-  Result<uint64_t> missing = co_await target_.missing(context, ref, piece);
+Task<Result<>> LoadJob::wait_for_bandwidth(Context context, FileRefPtr ref, ByteRange piece) {
+  if (!limiter_.limited()) co_return Result<>();
+  Result<uint64_t> missing = co_await cache_.missing(context, ref, piece);
   if (!missing) co_return Error(missing.error());
-  co_return co_await line_.wait_for_turn(context, *missing);
+  co_return co_await limiter_.acquire(context, *missing);
 }
 
 void LoadJob::note_loaded(FileRefPtr ref) {
   std::lock_guard lock(mutex_);
   auto drawn = [this](const FileRefPtr& one) { return one->id.hash64() % loaded_share_ == 0; };
   if (drawn(ref)) loaded_.push_back(std::move(ref));
-  if (loaded_.size() < kLookedAtAgain) return;
+  if (loaded_.size() < kCheckedMax) return;
   loaded_share_ *= 2;
   std::erase_if(loaded_, [&](const FileRefPtr& one) { return !drawn(one); });
 }
 
-Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
+Task<> LoadJob::load_piece(Gate::Holder holder, Semaphore::Permit slot, Context context,
                            Version* version, ByteRange piece) {
   Result<uint64_t> fetched = error(StatusCode::kCancelled, "the cache is full");
   if (!full_.stop_requested()) {
-    Result<> turn = co_await wait_for_turn(context, version->ref, piece);
-    if (turn) {
-      fetched = co_await target_.ensure(context, version->ref, piece);
+    Result<> admitted = co_await wait_for_bandwidth(context, version->ref, piece);
+    if (admitted) {
+      fetched = co_await cache_.ensure(context, version->ref, piece);
     } else {
-      fetched = Error(turn.error());
+      fetched = Error(admitted.error());
     }
   }
   if (!fetched) {
-    if (fetched.error().code() == StatusCode::kNoSpace) note_refusal();
+    if (fetched.error().code() == StatusCode::kNoSpace) note_rejection();
     std::lock_guard lock(version->mutex);
     if (!version->failure) version->failure = std::move(fetched).error();
     co_return;
   }
-  refusals_ = 0;
+  rejections_ = 0;
   update([&](JobProgress& progress) {
     progress.bytes_done += piece.size;
     progress.bytes_fetched += *fetched;
@@ -273,13 +273,13 @@ Task<> LoadJob::load_piece(Activity::Token token, Semaphore::Permit slot, Contex
   version->bytes_done += piece.size;
 }
 
-void LoadJob::note_refusal() {
-  if (++refusals_ < options_.refusals_max || !full_.request_stop()) return;
+void LoadJob::note_rejection() {
+  if (++rejections_ < options_.rejections_max || !full_.request_stop()) return;
   note_error(path(),
              Status(StatusCode::kNoSpace,
-                    fmt::format("the load of '{}' was ended: the cache had no room {} times "
+                    fmt::format("the load of '{}' was ended: the cache had no space {} times "
                                 "in a row; make it larger, free something, or load less",
-                                path(), options_.refusals_max)));
+                                path(), options_.rejections_max)));
 }
 
 }  // namespace leat

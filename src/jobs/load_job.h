@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "jobs/cache_target.h"
-#include "jobs/files_job.h"
-#include "runtime/bandwidth_line.h"
+#include "jobs/job_cache.h"
+#include "jobs/per_file_job.h"
+#include "runtime/bandwidth_limiter.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -23,17 +23,17 @@ struct LoadOptions {
   unsigned pieces_max = 16;  // concurrent requests, over all files
   // So many pieces in a row without space in the page store end the job. Otherwise it would fetch
   // the rest of the data in vain.
-  unsigned refusals_max = 32;
-  bool verify = false;     // as in JobOrder
-  uint64_t bandwidth = 0;  // as in JobOrder
+  unsigned rejections_max = 32;
+  bool verify = false;     // as in JobSpec
+  uint64_t bandwidth = 0;  // as in JobSpec
   // Walks again until everything is cached at the end of a walk, at most so often. In a cluster,
   // data loaded while a worker was away lies on failover workers.
   unsigned rounds_max = 1;
 };
 
-class LoadJob : public FilesJob {
+class LoadJob : public PerFileJob {
  public:
-  LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, CacheTarget& target,
+  LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& catalog, JobCache& cache,
           Executor& executor, LoadOptions options = {});
 
  private:
@@ -41,31 +41,31 @@ class LoadJob : public FilesJob {
 
   Task<> work(Context context) override;
   Task<> load_all(Context context);
-  JobProgress count(const Listing& listing, const ChosenFiles& chosen) const override;
+  JobProgress count(const Listing& listing, const FileSelector& selector) const override;
   Task<bool> begin_files(Context context, std::string directory, ListingPtr listing,
-                         const ChosenFiles* chosen) override;
-  Task<> load_file(Activity::Token token, Semaphore::Permit slot, Context context, std::string path,
+                         const FileSelector* selector) override;
+  Task<> load_file(Gate::Holder holder, Semaphore::Permit slot, Context context, std::string path,
                    FileRefPtr ref);
   Task<Result<>> load_again(Context context, std::string path, FileRefPtr& ref);
   Task<Result<>> load_version(Context context, FileRefPtr ref);
-  Task<Result<>> read_back(Context context, FileRefPtr ref);
-  Task<Result<>> wait_for_turn(Context context, FileRefPtr ref, ByteRange piece);
-  Task<> load_piece(Activity::Token token, Semaphore::Permit slot, Context context,
-                    Version* version, ByteRange piece);
-  void note_refusal();
+  Task<Result<>> verify_version(Context context, FileRefPtr ref);
+  Task<Result<>> wait_for_bandwidth(Context context, FileRefPtr ref, ByteRange piece);
+  Task<> load_piece(Gate::Holder holder, Semaphore::Permit slot, Context context, Version* version,
+                    ByteRange piece);
+  void note_rejection();
   void note_loaded(FileRefPtr ref);
-  Task<JobProgress> count_gone(Context context);
-  void note_gone(const JobProgress& gone);
-  Task<> look_again(Activity::Token token, Context context, size_t first, JobProgress* gone);
+  Task<JobProgress> count_evicted(Context context);
+  void note_evicted(const JobProgress& evicted);
+  Task<> check_loaded(Gate::Holder holder, Context context, size_t first, JobProgress* evicted);
 
-  CacheTarget& target_;
+  JobCache& cache_;
   const LoadOptions options_;
   Semaphore files_;
   Semaphore pieces_;
-  BandwidthLine line_;
-  std::unique_ptr<Activity> activity_;  // of the present walk
-  std::stop_source full_;               // stopped when the page store has no space
-  std::atomic<unsigned> refusals_ = 0;
+  BandwidthLimiter limiter_;
+  std::unique_ptr<Gate> gate_;  // of the present walk
+  std::stop_source full_;       // stopped when the page store has no space
+  std::atomic<unsigned> rejections_ = 0;
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // a sample: each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two

@@ -15,7 +15,7 @@ using testing::wait_until;
 
 class LoadJobTest : public testing::JobRig {};
 
-Task<Result<>> put_often(FoundDirectories* found, size_t times) {
+Task<Result<>> put_often(DirectoryQueue* found, size_t times) {
   const ListingPtr none = Listing::of({}, {});
   for (size_t i = 0; i < times; ++i) {
     LEAT_CO_CHECK_OK(co_await found->put(Context::background(), {"/data", none}));
@@ -23,20 +23,20 @@ Task<Result<>> put_often(FoundDirectories* found, size_t times) {
   co_return Result<>();
 }
 
-TEST(FoundDirectories, AFullOneTakesNothingMore) {
+TEST(DirectoryQueue, AFullOneTakesNothingMore) {
   Executor executor;
-  FoundDirectories found;
-  ASSERT_TRUE(executor.wait(put_often(&found, FoundDirectories::kDirectoriesMax)));
+  DirectoryQueue found;
+  ASSERT_TRUE(executor.block_on(put_often(&found, DirectoryQueue::kDirectoriesMax)));
   std::stop_source stop;
   stop.request_stop();
   const Context gone = Context::background().with_cancel(stop.get_token());
   const auto put = [&] {
-    return executor.wait(found.put(gone, {"/data/last", Listing::of({}, {})}));
+    return executor.block_on(found.put(gone, {"/data/last", Listing::of({}, {})}));
   };
   const Result<> full = put();
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code(), StatusCode::kCancelled);
-  EXPECT_EQ(executor.wait(found.take())->path, "/data");
+  EXPECT_EQ(executor.block_on(found.take())->path, "/data");
   EXPECT_TRUE(put());
 }
 
@@ -72,7 +72,7 @@ TEST_F(LoadJobTest, LoadsATreeOnceWithNestedMounts) {
   EXPECT_EQ(source_->read_bytes() + other->read_bytes(), bytes + 1000);
 }
 
-TEST_F(LoadJobTest, WhatItsMountDoesNotCacheIsCountedApartAndNotRead) {
+TEST_F(LoadJobTest, UncachedMountIsCountedAndNotRead) {
   start();
   source_->put("kept", random_content(1000, 1));
   auto other = std::make_shared<testing::MemorySource>("other");
@@ -90,14 +90,14 @@ TEST_F(LoadJobTest, WhatItsMountDoesNotCacheIsCountedApartAndNotRead) {
   EXPECT_EQ(other->reads(), 0u);
 }
 
-TEST_F(LoadJobTest, AFileIsLoadedAloneInPiecesBoundedInNumber) {
+TEST_F(LoadJobTest, LargeFileLoadsInBoundedPieces) {
   start({.load = {.pieces_max = 2}});
   std::string content = random_content(35 * kMiB, 1);
   source_->put("dir/large", content);
   source_->put("dir/beside", "not loaded");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir/large")->id;
-  wait_until([&] { return source_->held() == 2; });
+  wait_until([&] { return source_->blocked_reads() == 2; });
   source_->release_reads();
   JobInfo job = wait(id);
   EXPECT_EQ(job.state, JobState::kDone);
@@ -118,7 +118,7 @@ TEST_F(LoadJobTest, WhatIsNotThereFailsTheJobWithTheReason) {
   EXPECT_EQ(job.errors[0].status.code(), StatusCode::kNotFound);
 }
 
-TEST_F(LoadJobTest, EveryFailedFileIsCountedAndTheFirstHundredAreNamed) {
+TEST_F(LoadJobTest, FailuresAreCountedAndFirst100Named) {
   start();
   for (int i = 0; i < 200; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
   ASSERT_TRUE(list("/data/dir"));
@@ -135,14 +135,14 @@ TEST_F(LoadJobTest, EveryFailedFileIsCountedAndTheFirstHundredAreNamed) {
   EXPECT_EQ(run(JobKind::kLoad, "/data/dir").state, JobState::kDone);
 }
 
-TEST_F(LoadJobTest, ADirectoryThatCannotBeListedDoesNotEndTheRest) {
+TEST_F(LoadJobTest, UnlistableDirectoryDoesNotEndTheLoad) {
   start();
   source_->put("dir/a", "text");
   source_->put("dir/sub/b", "text");
   ASSERT_TRUE(list("/data/dir"));
   ASSERT_EQ(lookup("/data/dir").info.kind, FileKind::kDirectory);
   source_->fail_next(StatusCode::kThrottled, 1);
-  source_->hold_reads();  // so that the time goes to the listing
+  source_->block_reads();  // so that the time goes to the listing
   uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
   wait_until([&] { return jobs_->find(id)->progress.errors == 1; });
   source_->release_reads();
@@ -152,7 +152,7 @@ TEST_F(LoadJobTest, ADirectoryThatCannotBeListedDoesNotEndTheRest) {
   EXPECT_EQ(job.progress.files_done, 1u);
 }
 
-TEST_F(LoadJobTest, AFileThatChangedUnderWayIsLoadedInItsNewVersion) {
+TEST_F(LoadJobTest, ChangedFileIsLoadedInItsNewVersion) {
   start();
   source_->put("dir/stays", random_content(1000, 2));
   source_->put("dir/changes", random_content(9 * kMiB, 3));
@@ -174,9 +174,9 @@ TEST_F(LoadJobTest, AFileThatChangedUnderWayIsLoadedInItsNewVersion) {
 TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
   start();
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
-  wait_until([&] { return source_->held() == 16; });
+  wait_until([&] { return source_->blocked_reads() == 16; });
   EXPECT_EQ(jobs_->find(id)->state, JobState::kRunning);
   ASSERT_TRUE(jobs_->cancel(id));
   JobInfo job = wait(id);
@@ -192,9 +192,9 @@ TEST_F(LoadJobTest, TotalsAreFinalBeforeTheFilesAreLoaded) {
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
   source_->put("dir/a/below", "0123456789");
   source_->put("dir/b/c/d/below", "0123456789");
-  source_->hold_reads();
+  source_->block_reads();
   const uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
-  wait_until([&] { return source_->held() == 16; });
+  wait_until([&] { return source_->blocked_reads() == 16; });
   wait_until([&] { return jobs_->find(id)->progress.planned; });
   const JobProgress now = jobs_->find(id)->progress;
   EXPECT_EQ(now.files_total, 52u);
@@ -224,12 +224,12 @@ TEST_F(LoadJobTest, ACacheWithoutRoomEndsTheLoadEarly) {
 }
 
 TEST_F(LoadJobTest, FilesThatAFullCacheEndsAreNoErrors) {
-  start({.load = {.pieces_max = 1, .refusals_max = 1}});
+  start({.load = {.pieces_max = 1, .rejections_max = 1}});
   for (int i = 0; i < 10; ++i) source_->put("dir/" + std::to_string(i), random_content(1000, i));
   store_.set_capacity(0);
-  source_->hold_reads();
+  source_->block_reads();
   const uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
-  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.planned; });
+  wait_until([&] { return source_->blocked_reads() == 1 && jobs_->find(id)->progress.planned; });
   source_->release_reads();
   const JobInfo job = wait(id);
   EXPECT_EQ(job.state, JobState::kFailed);
@@ -250,7 +250,7 @@ TEST_F(LoadJobTest, KeysThatCannotBeNamesAreCountedAndNamed) {
   EXPECT_EQ(job.progress.errors, 0u);
   EXPECT_EQ(job.progress.files_done, 1u);
   EXPECT_EQ(job.progress.names_skipped, 21u);
-  EXPECT_EQ(job.skipped.size(), Job::kSkippedKept);
+  EXPECT_EQ(job.skipped.size(), Job::kSkippedMax);
   const JobInfo one = run(JobKind::kLoad, "/data/dir");
   EXPECT_EQ(one.skipped, (std::vector{SkippedNames{"/data/dir", 1, "dir//"}}));
 }
@@ -261,9 +261,10 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
   ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
   source_->put("dir/b", random_content(3000, 2));
   catalog_->invalidate("/data");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
-  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.files_done == 1; });
+  wait_until(
+      [&] { return source_->blocked_reads() == 1 && jobs_->find(id)->progress.files_done == 1; });
   store_.drop(lookup("/data/dir/a").ref->id);  // as an eviction in favour of the second file would
   source_->release_reads();
   JobInfo job = wait(id);
@@ -276,16 +277,17 @@ TEST_F(LoadJobTest, WhatIsNotThereAnyMoreAtTheEndFailsTheJob) {
   EXPECT_THAT(job.errors[0].status.message(), HasSubstr("of 1 file 4.9 KiB are missing"));
 }
 
-TEST_F(LoadJobTest, WhatIsNotThereAnyMoreIsLoadedAgainWhereThatIsAskedFor) {
+TEST_F(LoadJobTest, EvictedFilesAreReloadedIfConfigured) {
   start({.load = {.rounds_max = 2}});
   source_->put("dir/a", random_content(5000, 1));
   source_->put("dir//c", "no name");
   ASSERT_EQ(run(JobKind::kLoad, "/data").state, JobState::kDone);
   source_->put("dir/b", random_content(3000, 2));
   catalog_->invalidate("/data");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
-  wait_until([&] { return source_->held() == 1 && jobs_->find(id)->progress.files_done == 1; });
+  wait_until(
+      [&] { return source_->blocked_reads() == 1 && jobs_->find(id)->progress.files_done == 1; });
   store_.drop(lookup("/data/dir/a").ref->id);
   source_->release_reads();
   JobInfo job = wait(id);
@@ -306,11 +308,11 @@ TEST_F(LoadJobTest, AFailureOfAnEarlierRoundIsForgotten) {
   source_->put("dir/c", random_content(2000, 3));
   source_->break_reads_of("dir/c");
   catalog_->invalidate("/data");
-  source_->hold_reads();
+  source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data")->id;
   wait_until([&] {
     const JobProgress now = jobs_->find(id)->progress;
-    return source_->held() == 1 && now.files_done == 1 && now.errors == 1;
+    return source_->blocked_reads() == 1 && now.files_done == 1 && now.errors == 1;
   });
   source_->break_reads_of("");
   store_.drop(lookup("/data/dir/a").ref->id);
@@ -322,7 +324,7 @@ TEST_F(LoadJobTest, AFailureOfAnEarlierRoundIsForgotten) {
   EXPECT_EQ(job.progress.files_done, 3u);
 }
 
-TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
+TEST_F(LoadJobTest, LoadsOfChangingBucketEnd) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -342,7 +344,7 @@ TEST_F(LoadJobTest, LoadsOfAChangingBucketEndAndTheLastOneHasEverything) {
     EXPECT_LE(job.progress.bytes_done, job.progress.bytes_total);
     for (const JobError& failed : job.errors) {
       EXPECT_TRUE(failed.status.code() == StatusCode::kUnavailable ||
-                  failed.status.code() == StatusCode::kChanged)
+                  failed.status.code() == StatusCode::kVersionChanged)
           << failed.path << ": " << failed.status.to_string();
     }
   }
@@ -362,7 +364,7 @@ TEST_F(LoadJobTest, FilesAreChosenByTheirNamesBelowThePath) {
     source_->put(key, random_content(10'000, 1));
   }
   auto load = [&](std::string path, FileSelection selection) {
-    JobOrder order{.kind = JobKind::kLoad, .path = std::move(path)};
+    JobSpec order{.kind = JobKind::kLoad, .path = std::move(path)};
     order.selection = std::move(selection);
     return wait(jobs_->start(std::move(order))->id);
   };
@@ -376,18 +378,18 @@ TEST_F(LoadJobTest, FilesAreChosenByTheirNamesBelowThePath) {
   // Below another path the names differ.
   EXPECT_EQ(load("/data/b", {.files = {"deep"}}).progress.files_done, 1u);
   EXPECT_EQ(load("/data/a/2.txt", {.include = {"*.txt"}}).progress.files_done, 1u);
-  JobOrder wrong{.kind = JobKind::kLoad, .path = "/data"};
+  JobSpec wrong{.kind = JobKind::kLoad, .path = "/data"};
   wrong.selection.regex = "(";
   EXPECT_EQ(jobs_->start(wrong).error().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(LoadJobTest, WhatDoesNotPassWhenItIsReadBackIsFetchedAgain) {
+TEST_F(LoadJobTest, CorruptBytesAreFetchedAgain) {
   start();
   const std::string content = random_content(3 * kMiB, 1);
   source_->put("file", content);
   run(JobKind::kLoad, "/data");
   store_.corrupt_reads(1);
-  JobOrder order{.kind = JobKind::kLoad, .path = "/data"};
+  JobSpec order{.kind = JobKind::kLoad, .path = "/data"};
   order.verify = true;
   JobInfo job = wait(jobs_->start(order)->id);
   EXPECT_EQ(job.state, JobState::kDone);
@@ -399,7 +401,7 @@ TEST_F(LoadJobTest, WhatDoesNotPassWhenItIsReadBackIsFetchedAgain) {
 TEST_F(LoadJobTest, AJobKeepsTheNumberThatItIsGiven) {
   start();
   source_->put("a", "text");
-  JobOrder order{.kind = JobKind::kLoad, .path = "/data"};
+  JobSpec order{.kind = JobKind::kLoad, .path = "/data"};
   EXPECT_EQ(jobs_->start(order, 7)->id, 7u);
   EXPECT_EQ(jobs_->start(order, 7).error().code(), StatusCode::kExists);
   EXPECT_EQ(jobs_->start(order)->id, 8u);

@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-constexpr size_t kAskedAtOnce = 16;
+constexpr size_t kConcurrentRequests = 16;
 
 size_t depth_of(const std::string& path) {
   return path == "/" ? 0 : static_cast<size_t>(std::ranges::count(path, '/'));
@@ -22,7 +22,7 @@ size_t depth_of(const std::string& path) {
 Task<> RefreshJob::work(Context context) {
   const bool there = co_await refresh_itself(context);
   if (there) {
-    std::vector<std::string> known = catalog_.known_directories(path());
+    std::vector<std::string> known = catalog_.cached_directories(path());
     update([&](JobProgress& progress) { progress.files_total = known.size(); });
     std::map<size_t, std::vector<std::string>> by_depth;
     for (std::string& directory : known) {
@@ -31,7 +31,7 @@ Task<> RefreshJob::work(Context context) {
     for (auto& [depth, paths] : by_depth) {
       if (context.cancelled()) break;
       // The catalog has dropped everything below a removed directory.
-      const std::vector<std::string> now = catalog_.known_directories(path());
+      const std::vector<std::string> now = catalog_.cached_directories(path());
       const std::set<std::string> left(now.begin(), now.end());
       const size_t before = paths.size();
       std::erase_if(paths, [&](const std::string& one) { return !left.contains(one); });
@@ -40,45 +40,45 @@ Task<> RefreshJob::work(Context context) {
     }
   }
   update([](JobProgress& progress) { progress.planned = true; });
-  if (refreshed_ && !context.cancelled()) co_await refreshed_(path());
+  if (on_refreshed_ && !context.cancelled()) co_await on_refreshed_(path());
 }
 
 // Returns false if nothing below it can be refreshed.
 Task<bool> RefreshJob::refresh_itself(Context context) {
-  Result<RefreshNews> news = co_await catalog_.refresh_name(context, path());
-  if (!news) {
-    note_error(path(), news.error());
+  Result<RefreshResult> result = co_await catalog_.refresh_name(context, path());
+  if (!result) {
+    note_error(path(), result.error());
     co_return false;
   }
   const size_t slash = path().rfind('/');
-  note_news(path().substr(0, std::max<size_t>(slash, 1)), *news);
+  note_changes(path().substr(0, std::max<size_t>(slash, 1)), *result);
   Result<CatalogEntry> entry = co_await catalog_.lookup(context, path());
   if (entry) co_return entry->info.is_directory();
   // Its removal is a valid result; a path that was unknown before is a mistake.
-  if (news->gone == 0) note_error(path(), entry.error());
+  if (result->removed == 0) note_error(path(), entry.error());
   co_return false;
 }
 
 Task<> RefreshJob::refresh_all(Context context, std::vector<std::string> paths) {
   Wave wave;
   wave.paths = std::move(paths);
-  Activity asking;
-  for (size_t i = 0; i < std::min(kAskedAtOnce, wave.paths.size()); ++i) {
-    executor_.spawn(ask(*asking.enter(), context, &wave));
+  Gate requests;
+  for (size_t i = 0; i < std::min(kConcurrentRequests, wave.paths.size()); ++i) {
+    executor_.spawn(refresh_wave(*requests.enter(), context, &wave));
   }
-  asking.close();
-  co_await asking.wait_idle();
+  requests.close();
+  co_await requests.wait_idle();
 }
 
-Task<> RefreshJob::ask(Activity::Token, Context context, Wave* wave) {
+Task<> RefreshJob::refresh_wave(Gate::Holder, Context context, Wave* wave) {
   for (size_t at; (at = wave->next.fetch_add(1)) < wave->paths.size();) {
     if (context.cancelled()) co_return;
     const std::string& directory = wave->paths[at];
-    Result<RefreshNews> news = co_await catalog_.refresh(context, directory);
-    if (news) {
-      note_news(directory, *news);
+    Result<RefreshResult> result = co_await catalog_.refresh(context, directory);
+    if (result) {
+      note_changes(directory, *result);
     } else {
-      note_error(directory, news.error());
+      note_error(directory, result.error());
     }
     update([](JobProgress& progress) { ++progress.files_done; });
   }

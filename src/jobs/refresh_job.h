@@ -10,22 +10,22 @@
 
 #include "catalog/catalog.h"
 #include "jobs/job.h"
-#include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 
 namespace leat {
 
-using Refreshed = std::function<Task<>(std::string path)>;
+using RefreshHook = std::function<Task<>(std::string path)>;
 
 class RefreshJob : public Job {
  public:
-  // `refreshed` is awaited at the end, except after a cancellation; may be empty.
+  // `on_refreshed` is awaited at the end, except after a cancellation; may be empty.
   RefreshJob(uint64_t id, std::string path, Catalog& catalog, Executor& executor,
-             Refreshed refreshed)
+             RefreshHook on_refreshed)
       : Job(id, JobKind::kRefresh, std::move(path)),
         catalog_(catalog),
         executor_(executor),
-        refreshed_(std::move(refreshed)) {}
+        on_refreshed_(std::move(on_refreshed)) {}
 
  private:
   // Directories of one depth, refreshed concurrently. Their parents are refreshed before. So a
@@ -38,11 +38,11 @@ class RefreshJob : public Job {
   Task<> work(Context context) override;
   Task<bool> refresh_itself(Context context);
   Task<> refresh_all(Context context, std::vector<std::string> paths);
-  Task<> ask(Activity::Token token, Context context, Wave* wave);
+  Task<> refresh_wave(Gate::Holder holder, Context context, Wave* wave);
 
   Catalog& catalog_;
   Executor& executor_;
-  const Refreshed refreshed_;
+  const RefreshHook on_refreshed_;
 };
 
 }  // namespace leat

@@ -42,7 +42,7 @@ TEST_F(RefreshJobTest, SaysWhatChangedInAllThatIsKnown) {
       << "a directory that went is one change";
   EXPECT_EQ(job.progress.added, 1u);
   EXPECT_EQ(job.progress.changed, 1u);
-  EXPECT_EQ(job.progress.gone, 1u);
+  EXPECT_EQ(job.progress.removed, 1u);
   EXPECT_EQ(job.progress.files_done, job.progress.files_total);
   EXPECT_THAT(changes_of(run(JobKind::kRefresh, "/data")), IsEmpty());
 }

@@ -31,8 +31,8 @@ Task<Result<>> SnapshotJob::build(Context context) {
     });
   };
   std::optional<SnapshotHead> made;
-  if (elsewhere_) {
-    LEAT_CO_TRY(made, co_await elsewhere_(context, folder, output_, progress));
+  if (remote_builder_) {
+    LEAT_CO_TRY(made, co_await remote_builder_(context, folder, output_, progress));
   }
   if (!made) {
     SnapshotBuildOptions options{.path = output_, .progress = progress};

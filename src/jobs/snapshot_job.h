@@ -16,20 +16,20 @@ namespace leat {
 
 // Makes the snapshot of a folder on another host, if the source of its mount supports that, and
 // writes it to the file `output`. Returns nothing if the source does not. `progress` must not wait.
-using SnapshotElsewhere = std::function<Task<Result<std::optional<SnapshotHead>>>(
+using RemoteSnapshotBuilder = std::function<Task<Result<std::optional<SnapshotHead>>>(
     Context context, CatalogEntry folder, std::string output,
     std::function<void(const SnapshotProgress&)> progress)>;
 
 class SnapshotJob : public Job {
  public:
-  // `elsewhere` may be empty.
+  // `remote_builder` may be empty.
   SnapshotJob(uint64_t id, std::string path, std::string output, Catalog& catalog,
-              Executor& executor, SnapshotElsewhere elsewhere)
+              Executor& executor, RemoteSnapshotBuilder remote_builder)
       : Job(id, JobKind::kSnapshot, std::move(path)),
         output_(std::move(output)),
         catalog_(catalog),
         executor_(executor),
-        elsewhere_(std::move(elsewhere)) {}
+        remote_builder_(std::move(remote_builder)) {}
 
  private:
   Task<> work(Context context) override;
@@ -38,7 +38,7 @@ class SnapshotJob : public Job {
   const std::string output_;
   Catalog& catalog_;
   Executor& executor_;
-  const SnapshotElsewhere elsewhere_;
+  const RemoteSnapshotBuilder remote_builder_;
 };
 
 }  // namespace leat

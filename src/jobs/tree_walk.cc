@@ -13,21 +13,21 @@ namespace {
 
 constexpr size_t kListingsAhead = 4;
 // Names searched for the next directory without leaving the thread.
-constexpr uint64_t kTakenInPlace = 10'000;
+constexpr uint64_t kInlineSearchMax = 10'000;
 
 // The catalog caches the listing; the result is dropped here.
-Task<> list_ahead(Activity::Token token, Catalog* catalog, Context context, std::string path) {
+Task<> list_ahead(Gate::Holder holder, Catalog* catalog, Context context, std::string path) {
   auto listing = co_await catalog->list(std::move(context), std::move(path));
-  token = {};
+  holder = {};
 }
 
 }  // namespace
 
-TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root,
+TreeWalk::TreeWalk(Catalog& catalog, Executor& executor, Gate& gate, std::string root,
                    FileFilter filter)
     : catalog_(catalog),
       executor_(executor),
-      activity_(activity),
+      gate_(gate),
       root_(std::move(root)),
       filter_(std::move(filter)) {}
 
@@ -39,16 +39,16 @@ void TreeWalk::Level::fill(const FileFilter& filter, std::string_view root) {
   }
 }
 
-ChosenFiles::ChosenFiles(const FileFilter& filter, std::string_view root,
-                         std::string_view directory)
+FileSelector::FileSelector(const FileFilter& filter, std::string_view root,
+                           std::string_view directory)
     : filter_(filter) {
   // A root that is a file is alone in its directory's listing, and keeps its own name.
-  if (is_at_or_below(directory, root)) in_front_ = path_below(directory, root);
-  if (!in_front_.empty()) in_front_ += '/';
+  if (is_at_or_below(directory, root)) prefix_ = path_below(directory, root);
+  if (!prefix_.empty()) prefix_ += '/';
 }
 
-bool ChosenFiles::contain(std::string_view name) const {
-  return filter_.everything() || filter_.matches(in_front_ + std::string(name));
+bool FileSelector::matches(std::string_view name) const {
+  return filter_.everything() || filter_.matches(prefix_ + std::string(name));
 }
 
 Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
@@ -60,7 +60,7 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
   const bool another = co_await more();
   if (!another) co_return std::nullopt;
   std::string path = take_next();
-  ask_ahead(context);
+  start_listings_ahead(context);
   Result<ListingPtr> listing = co_await catalog_.list(context, path);
   if (listing) levels_.push_back({path, *listing, (*listing)->from(0), {}});
   co_return Step{std::move(path), std::move(listing)};
@@ -68,7 +68,7 @@ Task<std::optional<TreeWalk::Step>> TreeWalk::next(Context context) {
 
 Task<bool> TreeWalk::more() {
   auto seek_next = [this] { return seek(); };
-  if (!levels_.empty() && levels_.back().listing->size_hint() > kTakenInPlace) {
+  if (!levels_.empty() && levels_.back().listing->size_hint() > kInlineSearchMax) {
     co_return co_await executor_.blocking(std::move(seek_next));
   }
   co_return seek_next();
@@ -109,16 +109,16 @@ std::string TreeWalk::take_next() {
   return path;
 }
 
-void TreeWalk::ask_ahead(const Context& context) {
+void TreeWalk::start_listings_ahead(const Context& context) {
   size_t ahead = 0;
   for (Level& level : levels_ | std::views::reverse) {
     for (Pending& next : level.next) {
       if (ahead++ == kListingsAhead) return;
-      if (next.asked) continue;
-      next.asked = true;
-      auto token = activity_.enter();
-      if (!token) return;
-      executor_.spawn(list_ahead(*std::move(token), &catalog_, context, next.path));
+      if (next.requested) continue;
+      next.requested = true;
+      auto holder = gate_.enter();
+      if (!holder) return;
+      executor_.spawn(list_ahead(*std::move(holder), &catalog_, context, next.path));
     }
   }
 }

@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "catalog/catalog.h"
 #include "model/file_filter.h"
-#include "runtime/activity.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -26,9 +26,9 @@ class TreeWalk {
     Result<ListingPtr> listing;
   };
 
-  // `activity` counts the listings ahead; all must outlive its end. Skips directories in which
+  // `gate` counts the listings ahead; all must outlive its end. Skips directories in which
   // `filter` matches nothing.
-  TreeWalk(Catalog& catalog, Executor& executor, Activity& activity, std::string root,
+  TreeWalk(Catalog& catalog, Executor& executor, Gate& gate, std::string root,
            FileFilter filter = {});
 
   // Returns nothing after the last one. A directory that cannot be listed is a step with its error,
@@ -40,7 +40,7 @@ class TreeWalk {
  private:
   struct Pending {
     std::string path;
-    bool asked = false;
+    bool requested = false;
   };
   // A visited directory with subdirectories that are still to be visited.
   struct Level {
@@ -55,11 +55,11 @@ class TreeWalk {
   Task<std::optional<Step>> begin(Context context);
   bool seek();
   std::string take_next();
-  void ask_ahead(const Context& context);
+  void start_listings_ahead(const Context& context);
 
   Catalog& catalog_;
   Executor& executor_;
-  Activity& activity_;
+  Gate& gate_;
   const std::string root_;
   const FileFilter filter_;
   bool begun_ = false;
@@ -68,14 +68,14 @@ class TreeWalk {
 };
 
 // Selects files of one directory by a filter of names below `root`.
-class ChosenFiles {
+class FileSelector {
  public:
-  ChosenFiles(const FileFilter& filter, std::string_view root, std::string_view directory);
-  bool contain(std::string_view name) const;
+  FileSelector(const FileFilter& filter, std::string_view root, std::string_view directory);
+  bool matches(std::string_view name) const;
 
  private:
   const FileFilter& filter_;
-  std::string in_front_;  // prefix of each name
+  std::string prefix_;  // prefix of each name
 };
 
 }  // namespace leat

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jobs/verify_job.h"
-#include "base/counted.h"
+#include "base/pluralize.h"
 
 #include <fmt/format.h>
 
 namespace leat {
 
 Task<> VerifyJob::work(Context context) {
-  const CacheTarget::Content content = co_await target_.content(context, run_);
+  const JobCache::Content content = co_await cache_.content(context, run_);
   update([&](JobProgress& progress) {
     progress.planned = true;
     progress.files_total = content.objects;
@@ -21,8 +21,8 @@ Task<> VerifyJob::work(Context context) {
       progress.bytes_done += step.bytes;
     });
   };
-  Result<> verified = co_await target_.verify(context, run_, listener);
-  if (verified_) co_await verified_();
+  Result<> verified = co_await cache_.verify(context, run_, listener);
+  if (on_verified_) co_await on_verified_();
   if (!verified) note_error("cache", verified.error());
   if (corrupt > 0) {
     note_error(
@@ -30,7 +30,7 @@ Task<> VerifyJob::work(Context context) {
         Status(StatusCode::kCorrupt,
                fmt::format(
                    "{} of the cache did not pass and will be fetched again; the log says which",
-                   counted(corrupt, "block"))));
+                   pluralize(corrupt, "block"))));
   }
 }
 

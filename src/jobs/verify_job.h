@@ -7,29 +7,29 @@
 #include <string>
 #include <utility>
 
-#include "jobs/cache_target.h"
 #include "jobs/job.h"
+#include "jobs/job_cache.h"
 
 namespace leat {
 
-using Verified = std::function<Task<>()>;
+using VerifyHook = std::function<Task<>()>;
 
 class VerifyJob : public Job {
  public:
-  // `run` as in JobOrder. `verified` returns when the kernel caches nothing of the dropped data; it
-  // may be empty.
-  VerifyJob(uint64_t id, std::string path, CacheTarget& target, uint64_t run, Verified verified)
+  // `run` as in JobSpec. `on_verified` returns when the kernel caches nothing of the dropped data;
+  // it may be empty.
+  VerifyJob(uint64_t id, std::string path, JobCache& cache, uint64_t run, VerifyHook on_verified)
       : Job(id, JobKind::kVerify, std::move(path)),
-        target_(target),
+        cache_(cache),
         run_(run != 0 ? run : id),
-        verified_(std::move(verified)) {}
+        on_verified_(std::move(on_verified)) {}
 
  private:
   Task<> work(Context context) override;
 
-  CacheTarget& target_;
+  JobCache& cache_;
   const uint64_t run_;
-  const Verified verified_;
+  const VerifyHook on_verified_;
 };
 
 }  // namespace leat

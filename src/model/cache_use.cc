@@ -17,7 +17,7 @@ Result<CacheMode> parse_cache_mode(std::string_view text) {
 
 CacheUse cache_use(CacheMode mode, bool local) {
   if (mode == CacheMode::kAlways) return CacheUse::kDisk;
-  if (local) return CacheUse::kNone;
+  if (local) return CacheUse::kBypass;
   return mode == CacheMode::kNever ? CacheUse::kMemory : CacheUse::kDisk;
 }
 
@@ -25,7 +25,7 @@ std::string_view to_string(CacheUse use) {
   switch (use) {
     case CacheUse::kMemory:
       return "memory";
-    case CacheUse::kNone:
+    case CacheUse::kBypass:
       return "none";
     case CacheUse::kDisk:
       break;

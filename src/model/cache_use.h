@@ -21,7 +21,7 @@ Result<CacheMode> parse_cache_mode(std::string_view text);
 enum class CacheUse : uint8_t {
   kDisk,    // read once from the store and kept in the page store
   kMemory,  // read once for all concurrent readers, and not kept
-  kNone,    // a read of the file costs no more than one of the cache: every read goes to the file
+  kBypass,  // a read of the file costs no more than one of the cache: all reads go to the file
 };
 
 // `local`: the file lies on a disk of this host (SourceObject::local).

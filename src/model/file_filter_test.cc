@@ -92,7 +92,7 @@ TEST(FileFilter, AListNamesFilesAndFolders) {
   for (const char* folder : {"x", "a/1", "c/x"}) EXPECT_FALSE(list.may_hold(folder)) << folder;
 }
 
-TEST(FileFilter, FoldersThatCannotHoldAnythingNeedNotBeListed) {
+TEST(FileFilter, UnmatchableFoldersNeedNoListing) {
   const FileFilter some = filter({.include = {"train/2024*/x.jpg", "val/a/b/*.jpg"}});
   for (const char* folder : {"", "train", "train/2024-01", "val", "val/a", "val/a/b"}) {
     EXPECT_TRUE(some.may_hold(folder)) << folder;

@@ -28,13 +28,13 @@ TEST(FileRef, EveryPartIsInTheIdentity) {
 
 TEST(CacheUse, IsWhatTheMountWantsOfWhereTheFileLies) {
   EXPECT_EQ(cache_use(*parse_cache_mode("auto"), false), CacheUse::kDisk);
-  EXPECT_EQ(cache_use(*parse_cache_mode("auto"), true), CacheUse::kNone);
+  EXPECT_EQ(cache_use(*parse_cache_mode("auto"), true), CacheUse::kBypass);
   EXPECT_EQ(cache_use(*parse_cache_mode("always"), true), CacheUse::kDisk);
-  EXPECT_EQ(cache_use(*parse_cache_mode("never"), true), CacheUse::kNone);
+  EXPECT_EQ(cache_use(*parse_cache_mode("never"), true), CacheUse::kBypass);
   EXPECT_EQ(cache_use(*parse_cache_mode("never"), false), CacheUse::kMemory);
   EXPECT_EQ(parse_cache_mode("yes").error().code(), StatusCode::kInvalidArgument);
   const FileRef kept = FileRef::make({}, "k", Version::etag("1"), 5);
-  const FileRef unkept = FileRef::make({}, "k", Version::etag("1"), 5, CacheUse::kNone);
+  const FileRef unkept = FileRef::make({}, "k", Version::etag("1"), 5, CacheUse::kBypass);
   EXPECT_EQ(kept.id, unkept.id);
 }
 
@@ -132,16 +132,16 @@ TEST(Freshness, SurvivesARoundTrip) {
   EXPECT_FALSE(Freshness::parse("sometimes"));
 }
 
-TEST(Freshness, NothingIsBelievedMissingLongerThanItWouldBeBelieved) {
+TEST(Freshness, NegativeTtlIsAtMostMaxAge) {
   using namespace std::chrono_literals;
   Freshness freshness = Freshness::parse("max-age=60s").value();
-  EXPECT_EQ(freshness.missing_age(), 5s);
+  EXPECT_EQ(freshness.effective_negative_ttl(), 5s);
   freshness.max_age = 1s;
-  EXPECT_EQ(freshness.missing_age(), 1s);
+  EXPECT_EQ(freshness.effective_negative_ttl(), 1s);
   freshness.mode = Freshness::Mode::kValidate;
-  EXPECT_EQ(freshness.missing_age(), 1s);
+  EXPECT_EQ(freshness.effective_negative_ttl(), 1s);
   freshness.mode = Freshness::Mode::kImmutable;
-  EXPECT_EQ(freshness.missing_age(), 5s);
+  EXPECT_EQ(freshness.effective_negative_ttl(), 5s);
 }
 
 TEST(PoolPolicy, IsReadFromAMountsOptions) {

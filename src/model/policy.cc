@@ -9,7 +9,7 @@
 
 namespace leat {
 
-std::chrono::nanoseconds Freshness::answer_age_max() const {
+std::chrono::nanoseconds Freshness::peer_reply_age_max() const {
   switch (mode) {
     case Mode::kMaxAge:
       return max_age / 2;
@@ -62,24 +62,24 @@ std::string Freshness::to_string() const {
 }
 
 const PathPolicy& DirectoryPolicy::of_file(std::string_view name) const {
-  auto found = std::ranges::find(singles, name, &Single::name);
-  return found == singles.end() ? *this : found->policy;
+  auto found = std::ranges::find(file_overrides, name, &FileOverride::name);
+  return found == file_overrides.end() ? *this : found->policy;
 }
 
 bool DirectoryPolicy::same_files(const DirectoryPolicy& other) const {
   auto same = [](const PathPolicy& a, const PathPolicy& b) {
     return a.cache == b.cache && a.pool == b.pool;
   };
-  auto as_here = [&](const Single& one) {
+  auto as_here = [&](const FileOverride& one) {
     return same(of_file(one.name), other.of_file(one.name));
   };
-  return same(*this, other) && std::ranges::all_of(singles, as_here) &&
-         std::ranges::all_of(other.singles, as_here);
+  return same(*this, other) && std::ranges::all_of(file_overrides, as_here) &&
+         std::ranges::all_of(other.file_overrides, as_here);
 }
 
 const PathPolicy& Policy::of(std::string_view below) const {
-  const Below* nearest = nullptr;
-  for (const Below& one : paths) {
+  const PathOverride* nearest = nullptr;
+  for (const PathOverride& one : paths) {
     const bool covers = below.starts_with(one.path) &&
                         (below.size() == one.path.size() || below[one.path.size()] == '/');
     if (covers && (nearest == nullptr || nearest->path.size() < one.path.size())) nearest = &one;
@@ -89,7 +89,7 @@ const PathPolicy& Policy::of(std::string_view below) const {
 
 DirectoryPolicy Policy::of_directory(std::string_view below) const {
   DirectoryPolicy policy{of(below), {}};
-  for (const Below& one : paths) {
+  for (const PathOverride& one : paths) {
     std::string_view path = one.path;
     if (!below.empty()) {
       if (!path.starts_with(below) || path.size() <= below.size() || path[below.size()] != '/') {
@@ -97,7 +97,7 @@ DirectoryPolicy Policy::of_directory(std::string_view below) const {
       }
       path.remove_prefix(below.size() + 1);
     }
-    if (!path.contains('/')) policy.singles.push_back({std::string(path), one.policy});
+    if (!path.contains('/')) policy.file_overrides.push_back({std::string(path), one.policy});
   }
   return policy;
 }

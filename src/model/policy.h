@@ -27,17 +27,17 @@ struct Freshness {
   Mode mode = Mode::kMaxAge;
   std::chrono::nanoseconds max_age = std::chrono::seconds(60);
   // How long a missing name is cached as missing, whatever the mode.
-  std::chrono::nanoseconds negative_age = std::chrono::seconds(5);
+  std::chrono::nanoseconds negative_ttl = std::chrono::seconds(5);
 
-  // Returns negative_age, but at most max_age in the modes that expire. Counted from the request to
+  // Returns negative_ttl, but at most max_age in the modes that expire. Counted from the request to
   // the store, like max_age.
-  std::chrono::nanoseconds missing_age() const {
+  std::chrono::nanoseconds effective_negative_ttl() const {
     const bool ages = mode == Mode::kMaxAge || mode == Mode::kValidate;
-    return ages ? std::min(negative_age, max_age) : negative_age;
+    return ages ? std::min(negative_ttl, max_age) : negative_ttl;
   }
 
-  // Returns the maximum age of another worker's cached answer. Half of its lifetime is left then.
-  std::chrono::nanoseconds answer_age_max() const;
+  // Returns the maximum age of another worker's cached reply. Half of its lifetime is left then.
+  std::chrono::nanoseconds peer_reply_age_max() const;
 
   // "max-age=60s", "immutable", "validate", "snapshot".
   static Result<Freshness> parse(std::string_view text);
@@ -57,12 +57,13 @@ struct PathPolicy {
 
 // Policies of the names in one directory.
 struct DirectoryPolicy : PathPolicy {
-  struct Single {
+  struct FileOverride {
     std::string name;
     PathPolicy policy;
-    friend bool operator==(const Single&, const Single&) = default;
+    friend bool operator==(const FileOverride&, const FileOverride&) = default;
   };
-  std::vector<Single> singles = {};  // files with a policy of their own; few, mostly none
+  std::vector<FileOverride> file_overrides =
+      {};  // files with a policy of their own; few, mostly none
 
   const PathPolicy& of_file(std::string_view name) const;
   // Returns whether files get the same FileRefs under both policies.
@@ -70,12 +71,12 @@ struct DirectoryPolicy : PathPolicy {
 };
 
 struct Policy : PathPolicy {
-  struct Below {
+  struct PathOverride {
     std::string path;  // below the mount: "train/part-1"; a directory or a file
     PathPolicy policy;
-    friend bool operator==(const Below&, const Below&) = default;
+    friend bool operator==(const PathOverride&, const PathOverride&) = default;
   };
-  std::vector<Below> paths = {};  // sorted by path
+  std::vector<PathOverride> paths = {};  // sorted by path
 
   bool read_only = true;  // writing is not supported yet
   bool isolated = false;  // has its own StoreId: shares no page with another mount

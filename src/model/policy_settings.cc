@@ -18,7 +18,7 @@ using Values = PolicySettings::Values;
 
 // Options that a path can have come first; among them, those of pools come first.
 constexpr std::array<std::string_view, 11> kOptions = {"quota", "ttl",       "priority",     "pin",
-                                                       "cache", "freshness", "negative_age", "uid",
+                                                       "cache", "freshness", "negative_ttl", "uid",
                                                        "gid",   "umask",     "isolated"};
 constexpr size_t kOfPools = 4, kOfPaths = 7;
 
@@ -41,13 +41,13 @@ Result<> set_of_path(PathPolicy& policy, std::string_view option, const std::str
   if (option == "cache") {
     LEAT_TRY(policy.cache, parse_cache_mode(text));
   } else if (option == "freshness") {
-    const auto negative_age = policy.freshness.negative_age;
+    const auto negative_ttl = policy.freshness.negative_ttl;
     LEAT_TRY(policy.freshness, Freshness::parse(text));
-    policy.freshness.negative_age = negative_age;
-  } else if (option == "negative_age") {
+    policy.freshness.negative_ttl = negative_ttl;
+  } else if (option == "negative_ttl") {
     Result<std::chrono::nanoseconds> age = parse_duration(text);
-    if (!age) return error(age.error().with_context("option negative_age"));
-    policy.freshness.negative_age = *age;
+    if (!age) return error(age.error().with_context("option negative_ttl"));
+    policy.freshness.negative_ttl = *age;
   }
   return {};
 }
@@ -75,14 +75,15 @@ bool has_pool_option(const Values& values) {
 
 // Merges the options of the mount, of the paths above `below`, and of `below` itself; the innermost
 // wins.
-Result<Policy::Below> make_below(MadePolicy& made, std::string_view mount_path,
-                                 const PolicySettings& settings, const std::string& below) {
+Result<Policy::PathOverride> parse_path_policy(ParsedPolicy& parsed, std::string_view mount_path,
+                                               const PolicySettings& settings,
+                                               const std::string& below) {
   const auto normal = normalise_path("/" + below);
   if (!normal || *normal != "/" + below || below.empty()) {
     return error(StatusCode::kInvalidArgument,
                  "a path in a mount has no '.', '..' or empty parts, and no slash at its ends");
   }
-  Policy::Below path{below, made.policy};
+  Policy::PathOverride path{below, parsed.policy};
   Values pooled = settings.mount;
   for (const auto& [at, values] : settings.paths) {  // outer paths sort before inner ones
     if (!is_at_or_below(below, at)) continue;
@@ -98,7 +99,7 @@ Result<Policy::Below> make_below(MadePolicy& made, std::string_view mount_path,
     const std::string whole = join_path(mount_path, at);
     if (!values.contains("quota")) pooled.erase("quota");
     path.policy.pool = pool_of_path(whole);
-    LEAT_TRY(made.pools[path.policy.pool], PoolPolicy::parse(whole, pooled));
+    LEAT_TRY(parsed.pools[path.policy.pool], PoolPolicy::parse(whole, pooled));
   }
   return path;
 }
@@ -123,22 +124,22 @@ Result<> check_policy_option(std::string_view option, bool of_path) {
                            fmt::join(can_have, ", ")));
 }
 
-Result<MadePolicy> make_policy(std::string_view mount_path, const PolicySettings& settings,
-                               const Policy& defaults) {
-  MadePolicy made{.policy = defaults, .pools = {}};
-  made.policy.pool = pool_of_mount(mount_path);
+Result<ParsedPolicy> parse_policy(std::string_view mount_path, const PolicySettings& settings,
+                                  const Policy& defaults) {
+  ParsedPolicy parsed{.policy = defaults, .pools = {}};
+  parsed.policy.pool = pool_of_mount(mount_path);
   for (const auto& [option, text] : settings.mount) {
-    LEAT_CHECK_OK(set_of_mount(made.policy, option, text));
+    LEAT_CHECK_OK(set_of_mount(parsed.policy, option, text));
   }
-  LEAT_TRY(made.pools[made.policy.pool],
+  LEAT_TRY(parsed.pools[parsed.policy.pool],
            PoolPolicy::parse(std::string(mount_path), settings.mount));
-  made.policy.paths.clear();
+  parsed.policy.paths.clear();
   for (const auto& [below, values] : settings.paths) {
-    Result<Policy::Below> path = make_below(made, mount_path, settings, below);
+    Result<Policy::PathOverride> path = parse_path_policy(parsed, mount_path, settings, below);
     if (!path) return error(path.error().with_context(join_path(mount_path, below)));
-    made.policy.paths.push_back(*std::move(path));
+    parsed.policy.paths.push_back(*std::move(path));
   }
-  return made;
+  return parsed;
 }
 
 }  // namespace leat

@@ -10,15 +10,15 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-MadePolicy made(const PolicySettings& settings, const Policy& defaults = {}) {
-  return make_policy("/m", settings, defaults).value();
+ParsedPolicy parsed(const PolicySettings& settings, const Policy& defaults = {}) {
+  return parse_policy("/m", settings, defaults).value();
 }
 
 TEST(PolicySettings, WithoutAnyAllIsAsTheDefaultsSay) {
   Policy defaults;
   defaults.uid = 7;
   defaults.umask = 077;
-  const MadePolicy policy = made({}, defaults);
+  const ParsedPolicy policy = parsed({}, defaults);
   EXPECT_EQ(policy.policy.uid, 7u);
   EXPECT_EQ(policy.policy.umask, 077u);
   EXPECT_EQ(policy.policy.freshness, Freshness{});
@@ -28,18 +28,18 @@ TEST(PolicySettings, WithoutAnyAllIsAsTheDefaultsSay) {
 }
 
 TEST(PolicySettings, OfAMountAreRead) {
-  const MadePolicy policy = made({.mount = {{"freshness", "immutable"},
-                                            {"negative_age", "1s"},
-                                            {"cache", "never"},
-                                            {"quota", "1GiB"},
-                                            {"uid", "12"},
-                                            {"gid", "13"},
-                                            {"umask", "027"},
-                                            {"isolated", "true"},
-                                            {"region", "of the store"}},
-                                  .paths = {}});
+  const ParsedPolicy policy = parsed({.mount = {{"freshness", "immutable"},
+                                                {"negative_ttl", "1s"},
+                                                {"cache", "never"},
+                                                {"quota", "1GiB"},
+                                                {"uid", "12"},
+                                                {"gid", "13"},
+                                                {"umask", "027"},
+                                                {"isolated", "true"},
+                                                {"region", "of the store"}},
+                                      .paths = {}});
   EXPECT_EQ(policy.policy.freshness.mode, Freshness::Mode::kImmutable);
-  EXPECT_EQ(policy.policy.freshness.negative_age, 1s);
+  EXPECT_EQ(policy.policy.freshness.negative_ttl, 1s);
   EXPECT_EQ(policy.policy.cache, CacheMode::kNever);
   EXPECT_EQ(policy.policy.uid, 12u);
   EXPECT_EQ(policy.policy.gid, 13u);
@@ -49,16 +49,16 @@ TEST(PolicySettings, OfAMountAreRead) {
 }
 
 TEST(PolicySettings, OfPathsGoOnFromWhatIsAboveThem) {
-  const MadePolicy all = made({.mount = {{"freshness", "max-age=10s"}, {"negative_age", "1s"}},
-                               .paths = {{"a", {{"freshness", "immutable"}}},
-                                         {"a/b", {{"cache", "never"}}},
-                                         {"a/b/file", {{"freshness", "validate"}}}}});
+  const ParsedPolicy all = parsed({.mount = {{"freshness", "max-age=10s"}, {"negative_ttl", "1s"}},
+                                   .paths = {{"a", {{"freshness", "immutable"}}},
+                                             {"a/b", {{"cache", "never"}}},
+                                             {"a/b/file", {{"freshness", "validate"}}}}});
   const Policy& policy = all.policy;
   EXPECT_EQ(policy.of("").freshness.max_age, 10s);
   EXPECT_EQ(policy.of("ab").freshness.max_age, 10s) << "begins like a, is not in it";
   EXPECT_EQ(policy.of("a").freshness.mode, Freshness::Mode::kImmutable);
   EXPECT_EQ(policy.of("a/x/y").freshness.mode, Freshness::Mode::kImmutable);
-  EXPECT_EQ(policy.of("a").freshness.negative_age, 1s);
+  EXPECT_EQ(policy.of("a").freshness.negative_ttl, 1s);
   EXPECT_EQ(policy.of("a/x").cache, CacheMode::kAuto);
   EXPECT_EQ(policy.of("a/b/c").cache, CacheMode::kNever);
   EXPECT_EQ(policy.of("a/b/c").freshness.mode, Freshness::Mode::kImmutable);
@@ -67,16 +67,16 @@ TEST(PolicySettings, OfPathsGoOnFromWhatIsAboveThem) {
   EXPECT_EQ(b.of_file("file").freshness.mode, Freshness::Mode::kValidate);
   EXPECT_EQ(b.of_file("other").freshness.mode, Freshness::Mode::kImmutable);
   EXPECT_EQ(policy.of_directory("").of_file("a").freshness.mode, Freshness::Mode::kImmutable);
-  EXPECT_TRUE(policy.of_directory("a/b/c").singles.empty());
+  EXPECT_TRUE(policy.of_directory("a/b/c").file_overrides.empty());
   EXPECT_TRUE(b.same_files(policy.of_directory("a/b/c")));
   EXPECT_FALSE(b.same_files(policy.of_directory("a")));
 }
 
 TEST(PolicySettings, APathWithAnOptionOfPoolsHasAPoolOfItsOwn) {
-  const MadePolicy all = made({.mount = {{"quota", "1GiB"}, {"priority", "low"}},
-                               .paths = {{"a", {{"pin", "true"}}},
-                                         {"a/b", {{"freshness", "immutable"}}},
-                                         {"c", {{"cache", "never"}}}}});
+  const ParsedPolicy all = parsed({.mount = {{"quota", "1GiB"}, {"priority", "low"}},
+                                   .paths = {{"a", {{"pin", "true"}}},
+                                             {"a/b", {{"freshness", "immutable"}}},
+                                             {"c", {{"cache", "never"}}}}});
   const PoolId pool = pool_of_path("/m/a");
   EXPECT_NE(pool, pool_of_mount("/m/a"));
   EXPECT_EQ(all.policy.of("a/x").pool, pool);
@@ -90,12 +90,12 @@ TEST(PolicySettings, APathWithAnOptionOfPoolsHasAPoolOfItsOwn) {
 
 TEST(PolicySettings, WhatIsWrongIsNamed) {
   auto why = [](PolicySettings settings) {
-    auto policy = make_policy("/m", settings, {});
+    auto policy = parse_policy("/m", settings, {});
     return policy ? std::string() : policy.error().to_string();
   };
   using Values = PolicySettings::Values;
   const std::pair<const char*, const char*> of_mounts[] = {
-      {"freshness", "now"},  {"negative_age", "5"}, {"cache", "yes"},      {"quota", "1"},
+      {"freshness", "now"},  {"negative_ttl", "5"}, {"cache", "yes"},      {"quota", "1"},
       {"uid", "4294967295"}, {"gid", "-1"},         {"umask", "1000"},     {"umask", "8"},
       {"isolated", "1"},     {"pin", ""},           {"priority", "higher"}};
   for (const auto& [option, value] : of_mounts) {

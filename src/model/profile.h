@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profile: a name for the purpose of a mount. It gives values to options that the user does not set
-// (model/policy_settings.h, model/folder_settings.h).
+// (model/policy_settings.h, model/mount_options.h).
 #pragma once
 
 #include <map>

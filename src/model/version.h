@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Version: the mark by which a store distinguishes contents of an object. Equal versions mean equal
-// bytes, as far as the store keeps that promise; docs/semantics.md says how far, per store.
+// bytes, as far as the store keeps that promise; see docs/semantics.md.
 #pragma once
 
 #include <compare>

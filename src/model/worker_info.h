@@ -11,7 +11,7 @@ namespace leat {
 
 enum class WorkerState : uint8_t {
   kActive,    // owns its share of the ring
-  kDraining,  // hands its share over, and still serves what it has cached
+  kDraining,  // moves its cache to the new owners, and serves until then
 };
 
 inline constexpr uint32_t kBatchProtocol = 1;
@@ -25,15 +25,15 @@ struct WorkerInfo {
   // so one can pass a file descriptor to another.
   std::string host_id{};
   std::string host_name{};  // for people
-  std::string socket{};     // socket for fd passing on that host; empty: none
+  std::string fd_socket{};  // socket for fd passing on that host; empty: none
   uint64_t capacity_bytes = 0;
   WorkerState state = WorkerState::kActive;
   std::string version{};  // of its build
   // Peer protocol version: batches from kBatchProtocol on, fine rings from kFineRingProtocol on.
   uint32_t protocol = 0;
 
-  bool answers_batches() const { return protocol >= kBatchProtocol; }
-  bool reads_fine_rings() const { return protocol >= kFineRingProtocol; }
+  bool supports_batches() const { return protocol >= kBatchProtocol; }
+  bool supports_fine_rings() const { return protocol >= kFineRingProtocol; }
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };

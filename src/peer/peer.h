@@ -12,12 +12,12 @@
 #include "model/byte_range.h"
 #include "model/file_ref.h"
 #include "model/worker_id.h"
-#include "peer/copy_request.h"
-#include "peer/peer_terms.h"
-#include "peer/upkeep.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
 #include "source/source.h"
+#include "wire/cache_op.h"
+#include "wire/copy_request.h"
+#include "wire/peer_request_header.h"
 
 namespace leat {
 
@@ -26,16 +26,15 @@ class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
 // Sent with each request: the sender's ring epoch, and why this worker receives it.
 struct PeerRoute {
   int64_t epoch = 0;
-  // Failover: the first candidate, which does not respond to the sender. The receiver serves in its
-  // place.
-  std::optional<WorkerId> instead{};
+  // The owner, which does not respond to the sender; the receiver is its failover.
+  std::optional<WorkerId> failover_for{};
   // Reads only: the receiver is one of the first `replicas` candidates, and gets uncached bytes
-  // from the first. 1: no replica read.
+  // from the owner. 1: no replica read.
   uint32_t replicas = 1;
 };
 
-inline PeerRoute route_of(const PeerTerms& terms) {
-  return {.epoch = terms.epoch, .instead = terms.instead, .replicas = terms.replicas};
+inline PeerRoute route_of(const PeerRequestHeader& header) {
+  return {.epoch = header.epoch, .failover_for = header.failover_for, .replicas = header.replicas};
 }
 
 struct PeerRead {
@@ -65,8 +64,8 @@ struct PeerStat {
 };
 
 // For jobs.
-struct PeerUpkeep {
-  UpkeepAction action = UpkeepAction::kEnsure;
+struct PeerCacheOp {
+  CacheOp op = CacheOp::kEnsure;
   std::string mount{};
   FileRefPtr file{};  // as in PeerRead
   ByteRange range{};
@@ -78,28 +77,28 @@ struct PeerCopy {
   std::string mount{};
   FileRefPtr file{};  // as in PeerRead
   ByteRange range{};  // next range of the file, at most 16 MiB
-  CopyGoal goal{};
+  CopySpec spec{};
 };
 
 // How far a request got.
-enum class PeerReach : uint8_t {
+enum class PeerOutcome : uint8_t {
   kAnswered,     // The result is the worker's, success or error.
-  kNotReached,   // The worker did not respond; the error says how.
-  kTurnedAway,   // The worker rejects all requests, or ours: shutting down, full, or no worker.
-  kMisdirected,  // The worker is not responsible by the ring of `epoch`.
+  kUnreachable,  // The worker did not respond; the error says how.
+  kRejected,     // The worker rejects all requests, or ours: shutting down, full, or no worker.
+  kNotOwner,     // The worker is not responsible by the ring of `epoch`.
 };
 
 // Returns true for an answer from the worker itself, even if it is not responsible.
-inline bool was_heard(PeerReach reach) {
-  return reach == PeerReach::kAnswered || reach == PeerReach::kMisdirected;
+inline bool responded(PeerOutcome outcome) {
+  return outcome == PeerOutcome::kAnswered || outcome == PeerOutcome::kNotOwner;
 }
 
 template <class T>
 struct PeerReply {
-  PeerReach reach = PeerReach::kNotReached;
-  Result<T> result = error(StatusCode::kUnavailable, "not asked");
+  PeerOutcome outcome = PeerOutcome::kUnreachable;
+  Result<T> result = error(StatusCode::kUnavailable, "not sent");
   int64_t epoch = 0;
-  ReplicaAdvice advice{};
+  ReplicaHint hint{};
 };
 
 class Peer {
@@ -114,13 +113,13 @@ class Peer {
   virtual Task<PeerReply<ListPage>> list(Context context, PeerList request) = 0;
   virtual Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) = 0;
 
-  // Returns a number of bytes; its meaning depends on the action.
-  virtual Task<PeerReply<uint64_t>> upkeep(Context context, PeerUpkeep request) = 0;
+  // Returns a number of bytes; its meaning depends on the operation.
+  virtual Task<PeerReply<uint64_t>> cache_op(Context context, PeerCacheOp request) = 0;
   // Evicts these files, at most kDropFilesMax; returns the bytes.
   virtual Task<PeerReply<uint64_t>> drop(Context context, std::vector<FileId> files) = 0;
   // Compares all cached data with its checksums, once per `job`. Starts the run and returns its
   // progress after a moment.
-  virtual Task<PeerReply<UpkeepVerify>> verify(Context context, uint64_t job) = 0;
+  virtual Task<PeerReply<VerifyProgress>> verify(Context context, uint64_t job) = 0;
   // The first step of a file may go to any worker; later steps go to the same one.
   virtual Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) = 0;
   // Returns the worker's part in cluster snapshots, owned by this object; null if it has none.

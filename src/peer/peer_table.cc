@@ -16,19 +16,19 @@ void PeerTable::update(const ClusterView& view) {
   }
   std::lock_guard lock(mutex_);
   for (const auto& [id, info] : view.workers) {
-    Known& known = peers_[id];
-    const bool same = known.peer != nullptr && known.info.address == info.address &&
-                      known.info.socket == info.socket && known.info.host_id == info.host_id &&
-                      known.info.protocol == info.protocol;
-    known.info = info;
-    if (!same) known.peer = make_(info);
+    Entry& entry = peers_[id];
+    const bool same = entry.peer != nullptr && entry.info.address == info.address &&
+                      entry.info.fd_socket == info.fd_socket &&
+                      entry.info.host_id == info.host_id && entry.info.protocol == info.protocol;
+    entry.info = info;
+    if (!same) entry.peer = make_(info);
   }
   std::erase_if(peers_, [&](const auto& one) {
     return !view.workers.contains(one.first) && !in_ring.contains(one.first);
   });
 }
 
-std::vector<WorkerId> PeerTable::known() const {
+std::vector<WorkerId> PeerTable::ids() const {
   std::vector<WorkerId> all;
   std::lock_guard lock(mutex_);
   all.reserve(peers_.size());

@@ -22,21 +22,21 @@ class PeerTable {
 
   void update(const ClusterView& view);
   // Returns all of them, including those without a lease.
-  std::vector<WorkerId> known() const;
+  std::vector<WorkerId> ids() const;
   // Returns null for an unknown worker.
   PeerPtr find(const WorkerId& id) const;
   // Returns "trainer-1 (10.0.0.1:7480)", for messages.
   std::string name_of(const WorkerId& id) const;
 
  private:
-  struct Known {
+  struct Entry {
     WorkerInfo info;
     PeerPtr peer;
   };
 
   const MakePeer make_;
   mutable std::mutex mutex_;  // leaf, except that `make_` is called under it
-  std::map<WorkerId, Known> peers_;
+  std::map<WorkerId, Entry> peers_;
 };
 
 }  // namespace leat

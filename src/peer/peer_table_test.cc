@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "peer/made_cluster_test.h"
+#include "peer/fake_cluster_test.h"
 
 namespace leat {
 namespace {
 
-using testing::MadeMap;
-using testing::MadePeer;
+using testing::FakePeer;
+using testing::FakeViewSource;
 using testing::MemorySource;
 using testing::worker_id;
 
@@ -23,16 +23,16 @@ class PeerTableTest : public ::testing::Test {
   WorkerInfo& info() { return view_.workers[worker_id(0)]; }
 
   int made_ = 0;
-  MadeMap map_;
+  FakeViewSource views_;
   std::shared_ptr<MemorySource> source_ = std::make_shared<MemorySource>();
   ClusterView view_;
   PeerTable table_{[this](const WorkerInfo& info) {
     ++made_;
-    return std::make_shared<MadePeer>(info.id, source_, map_);
+    return std::make_shared<FakePeer>(info.id, source_, views_);
   }};
 };
 
-TEST_F(PeerTableTest, AClientStaysAsLongAsItsWorkerIsReachedTheSameWay) {
+TEST_F(PeerTableTest, ClientStaysWhileRouteIsTheSame) {
   const PeerPtr before = table_.find(worker_id(0));
   info().capacity_bytes = 7;
   info().state = WorkerState::kDraining;
@@ -42,7 +42,7 @@ TEST_F(PeerTableTest, AClientStaysAsLongAsItsWorkerIsReachedTheSameWay) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(PeerTableTest, AnotherAddressOrProtocolWantsAnotherClient) {
+TEST_F(PeerTableTest, AddressOrProtocolChangeRecreatesClient) {
   info().address = "a:2";
   table_.update(view_);
   EXPECT_EQ(made_, 2);
@@ -51,7 +51,7 @@ TEST_F(PeerTableTest, AnotherAddressOrProtocolWantsAnotherClient) {
   EXPECT_EQ(made_, 3);
 }
 
-TEST_F(PeerTableTest, WhoIsNeitherThereNorInTheRingIsForgotten) {
+TEST_F(PeerTableTest, AbsentNonMemberIsRemoved) {
   view_.ring = Ring(1, {{worker_id(0), 1}});
   view_.workers.clear();
   table_.update(view_);

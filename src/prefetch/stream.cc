@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants: [start, next) of a stream is read without a hole. Its `ahead` runs begin after
-// `next`, are sorted and do not touch; `planned` decreases only in refused().
+// `next`, are sorted and do not touch; `planned` decreases only in on_rejected().
 #include "prefetch/stream.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<ByteRange> StreamTable::observe(ByteRange read) {
   read = read.clamp(file_size_);
   if (read.empty()) return {};
   std::lock_guard lock(mutex_);
-  if (++now_ % kStaleReads == 0) forget_stale();
+  if (++now_ % kStaleReads == 0) remove_stale();
   Stream* found = find(read);
   Stream* stream = found != nullptr ? found : &begin(read);
   if (found != nullptr) advance(*stream, read);
@@ -50,14 +50,14 @@ bool StreamTable::is_alone(ByteRange read) {
   });
 }
 
-void StreamTable::reader_waited(ByteRange read) {
+void StreamTable::on_stall(ByteRange read) {
   std::lock_guard lock(mutex_);
   for (Stream& stream : streams_) {
-    if (read.offset >= stream.start && read.offset < stream.frontier()) stream.waited = true;
+    if (read.offset >= stream.start && read.offset < stream.frontier()) stream.stalled = true;
   }
 }
 
-void StreamTable::refused(ByteRange unit) {
+void StreamTable::on_rejected(ByteRange unit) {
   std::lock_guard lock(mutex_);
   for (Stream& stream : streams_) {
     if (stream.start <= unit.offset && stream.planned >= unit.end()) stream.planned = unit.offset;
@@ -85,7 +85,7 @@ StreamTable::Stream* StreamTable::find(const ByteRange& read) {
   return near != nullptr ? near : before;
 }
 
-void StreamTable::forget_stale() {
+void StreamTable::remove_stale() {
   std::erase_if(streams_,
                 [this](const Stream& stream) { return now_ - stream.used_at > kStaleReads; });
   streams_.shrink_to_fit();
@@ -111,7 +111,7 @@ StreamTable::Stream& StreamTable::begin(const ByteRange& read) {
 
 void StreamTable::advance(Stream& stream, const ByteRange& read) {
   if (read.offset < stream.start) {
-    begin_earlier(stream, read);
+    extend_backward(stream, read);
   } else if (read.offset > stream.next) {
     add_ahead(stream, Run{read, 1});
   } else if (read.end() > stream.next) {
@@ -121,12 +121,12 @@ void StreamTable::advance(Stream& stream, const ByteRange& read) {
   absorb_ahead(stream);
   while (stream.frontier() - stream.next > options_.reorder_bytes ||
          stream.ahead.size() > kRunsMax) {
-    leave_gap(stream);
+    skip_gap(stream);
   }
 }
 
 // The stream began before its first observed read.
-void StreamTable::begin_earlier(Stream& stream, const ByteRange& read) {
+void StreamTable::extend_backward(Stream& stream, const ByteRange& read) {
   if (read.end() < stream.start) {
     add_ahead(stream, Run{{stream.start, stream.next - stream.start}, stream.in_order});
     stream.next = read.end();
@@ -163,7 +163,7 @@ void StreamTable::absorb_ahead(Stream& stream) {
 // The bytes before the first run will not be read any more (the kernel had them, or no reader needs
 // them). The stream continues after the hole. If more than a quarter was skipped, its detection
 // restarts, since a strided reader would waste most of the prefetched bytes.
-void StreamTable::leave_gap(Stream& stream) {
+void StreamTable::skip_gap(Stream& stream) {
   uint64_t span = stream.frontier() - stream.next;
   uint64_t covered = 0;
   for (const Run& run : stream.ahead) covered += run.range.size;
@@ -202,7 +202,7 @@ StreamTable::Stream& StreamTable::merge_reached(Stream& stream) {
     merged.planned = std::max(merged.planned, other.planned);
     merged.window = std::max(merged.window, other.window);
     merged.grown_at = std::max(merged.grown_at, other.grown_at);
-    merged.waited |= other.waited;
+    merged.stalled |= other.stalled;
     for (const Run& run : other.ahead) add_ahead(merged, run);
     absorb_ahead(merged);
     streams_.erase(streams_.begin() + static_cast<ptrdiff_t>(i));
@@ -219,19 +219,19 @@ void StreamTable::grow(Stream& stream) const {
   if (stream.window < options_.window_bytes_min) {
     stream.window = options_.window_bytes_min;
     stream.grown_at = stream.next;
-    stream.waited = false;
+    stream.stalled = false;
     return;
   }
   // So the waste when the reader stops is at most about what it has read. A reader that waits shows
   // that the window is too short, so it need not be used up first.
   const uint64_t used = stream.next > stream.grown_at ? stream.next - stream.grown_at : 0;
   // A larger window than the granted one has no use.
-  if (stream.waited && (stream.cut || stream.window >= options_.window_bytes_max)) {
+  if (stream.stalled && (stream.cut || stream.window >= options_.window_bytes_max)) {
     stream.grown_at = stream.next;
-    stream.waited = false;
+    stream.stalled = false;
     return;
   }
-  if (!stream.waited && budget_ != nullptr && !budget_->plenty(stream.window)) {
+  if (!stream.stalled && budget_ != nullptr && !budget_->plenty(stream.window)) {
     const uint64_t less = stream.window / 2;
     const bool enough = used / stream.window >= kWindowsBeforeLess;
     if (enough && budget_->tight() && less >= options_.window_bytes_min) {
@@ -240,11 +240,11 @@ void StreamTable::grow(Stream& stream) const {
     }
     return;
   }
-  const uint64_t needed = stream.waited ? stream.window / 4 : stream.window;
+  const uint64_t needed = stream.stalled ? stream.window / 4 : stream.window;
   if (used < needed || stream.cut || stream.window >= options_.window_bytes_max) return;
   stream.window = std::min(stream.window * 2, options_.window_bytes_max);
   stream.grown_at = stream.next;
-  stream.waited = false;
+  stream.stalled = false;
 }
 
 uint64_t StreamTable::granted(Stream& stream) const {
@@ -253,7 +253,7 @@ uint64_t StreamTable::granted(Stream& stream) const {
     stream.share = {};
     return 0;
   }
-  const uint64_t bytes = budget_->ask(stream.share, stream.window);
+  const uint64_t bytes = budget_->request(stream.share, stream.window);
   stream.cut = bytes < stream.window;
   return bytes;
 }

@@ -29,17 +29,17 @@ class StreamTable {
   // wants.
   StreamTable(uint64_t file_size, StreamOptions options, WindowBudget* budget = nullptr);
 
-  // Notes a read and returns the ranges to prefetch now, in order. They are whole blocks (the last
-  // one may end with the file), each at most unit_bytes_max. No range is returned twice for a
+  // Records a read and returns the ranges to prefetch now, in order. They are whole blocks (the
+  // last one may end with the file), each at most unit_bytes_max. No range is returned twice for a
   // stream.
   std::vector<ByteRange> observe(ByteRange read);
   // Whether `read` continues no earlier read.
   bool is_alone(ByteRange read);
   // A range from observe() was not fetched for lack of room: it is returned again, with the ranges
   // after it.
-  void refused(ByteRange unit);
+  void on_rejected(ByteRange unit);
   // The reader of `read` had to wait for the store: its stream's window may grow sooner.
-  void reader_waited(ByteRange read);
+  void on_stall(ByteRange read);
 
  private:
   // Reads that touch each other, ahead of their stream's position.
@@ -54,7 +54,7 @@ class StreamTable {
     uint64_t planned = 0;    // Prefetched up to here.
     uint64_t window = 0;     // Bytes wanted ahead of `next`; 0 until a stream is detected.
     uint64_t grown_at = 0;   // Position when the window got its size, or its maximum.
-    bool waited = false;     // A reader waited since then.
+    bool stalled = false;    // A reader waited for the store since then.
     bool cut = false;        // It got less than it wanted the last time.
     WindowBudget::Share share;
     uint64_t used_at = 0;   // logical time of the last read
@@ -66,15 +66,15 @@ class StreamTable {
   Stream* find(const ByteRange& read);
   Stream& begin(const ByteRange& read);
   void advance(Stream& stream, const ByteRange& read);
-  static void begin_earlier(Stream& stream, const ByteRange& read);
+  static void extend_backward(Stream& stream, const ByteRange& read);
   static void add_ahead(Stream& stream, Run run);
   static void absorb_ahead(Stream& stream);
-  static void leave_gap(Stream& stream);
+  static void skip_gap(Stream& stream);
   Stream& merge_reached(Stream& stream);
   void grow(Stream& stream) const;
   uint64_t granted(Stream& stream) const;
   std::vector<ByteRange> plan(Stream& stream) const;
-  void forget_stale();
+  void remove_stale();
 
   const uint64_t file_size_;
   const StreamOptions options_;

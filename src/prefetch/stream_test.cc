@@ -98,7 +98,7 @@ TEST(StreamTable, AReaderThatWaitsGetsItsWindowSooner) {
   for (uint64_t at = 0; at < 6 * kMiB; at += kRead) {
     without += bytes_of(patient.observe({at, kRead}));
     with += bytes_of(waiting.observe({at, kRead}));
-    waiting.reader_waited({at, kRead});
+    waiting.on_stall({at, kRead});
   }
   EXPECT_GT(with, 2 * without);
 }
@@ -107,7 +107,7 @@ TEST(StreamTable, ManyReadsThatWaitAtOnceGrowTheWindowOnce) {
   StreamTable table(kGiB, {});
   table.observe({0, kRead});
   table.observe({kRead, kRead});
-  for (int i = 0; i < 100; ++i) table.reader_waited({kRead, kRead});
+  for (int i = 0; i < 100; ++i) table.on_stall({kRead, kRead});
   auto planned = table.observe({2 * kRead, kRead});
   EXPECT_LE(bytes_of(planned), 4 * kMiB);
 }
@@ -118,23 +118,23 @@ TEST(StreamTable, AReaderThatWaitsWidensNoOthersWindow) {
   for (uint64_t at = 0; at < 16 * kMiB; at += kRead) {
     EXPECT_EQ(bytes_of(both.observe({at, kRead})), bytes_of(alone.observe({at, kRead}))) << at;
     both.observe({kOther + at, kRead});
-    both.reader_waited({kOther + at, kRead});
+    both.on_stall({kOther + at, kRead});
   }
 }
 
-TEST(StreamTable, AReadAgainThatReachesFurtherGoesOn) {
+TEST(StreamTable, LongerRepeatedReadContinuesStream) {
   StreamTable table(kGiB, {});
   EXPECT_TRUE(table.observe({100 * kMiB, 4 * kKiB}).empty());
   EXPECT_FALSE(table.observe({100 * kMiB, kRead}).empty());
 }
 
-TEST(StreamTable, WhatWasRefusedIsAskedForAgain) {
+TEST(StreamTable, RejectedRangeIsPlannedAgain) {
   StreamTable table(64 * kMiB, {});
   table.observe({0, kMiB});
   std::vector<ByteRange> units = table.observe({kMiB, kMiB});
   ASSERT_FALSE(units.empty());
   const ByteRange refused = units.back();
-  table.refused(refused);
+  table.on_rejected(refused);
   units = table.observe({2 * kMiB, 4 * kKiB});
   ASSERT_FALSE(units.empty());
   EXPECT_EQ(units.front().offset, refused.offset);
@@ -156,7 +156,7 @@ TEST(StreamTable, ReorderedReadsAreOneStream) {
   EXPECT_GE(bytes_of(planned), 32 * kMiB);
 }
 
-TEST(StreamTable, AStreamWhoseFirstReadsComeBackToFrontIsFound) {
+TEST(StreamTable, StreamStartingBackToFrontIsDetected) {
   StreamTable table(kGiB, {});
   uint64_t planned = 0;
   for (uint64_t offset : {2 * kRead, uint64_t{0}, 4 * kRead, kRead, 3 * kRead, 5 * kRead}) {
@@ -166,7 +166,7 @@ TEST(StreamTable, AStreamWhoseFirstReadsComeBackToFrontIsFound) {
 }
 
 // 64 reads ahead of the stream, apart from each other.
-TEST(StreamTable, AStreamWaitsForWhatIsMissingBefore64Runs) {
+TEST(StreamTable, StreamWaitsForGapsUpTo64Runs) {
   constexpr uint64_t kPage = 4 * kKiB;
   StreamTable table(kGiB, {});
   for (uint64_t run = 0; run <= 64; ++run) {
@@ -185,7 +185,7 @@ TEST(StreamTable, ReadsAheadFromBackToFrontAreOneRun) {
   EXPECT_FALSE(table.observe({64 * kMiB + kPage, kPage}).empty());
 }
 
-TEST(StreamTable, AHoleThatTheKernelHadCachedDoesNotEndTheStream) {
+TEST(StreamTable, HoleCachedByKernelDoesNotEndStream) {
   StreamTable table(kGiB, {});
   read_through(table, 0, 16 * kMiB);
   auto planned = read_through(table, 17 * kMiB, 64 * kMiB);
@@ -223,7 +223,7 @@ TEST(StreamTable, AHundredThreadsInOneFileHaveAStreamEach) {
   EXPECT_GE(planned, kStreams * 8 * kMiB);
 }
 
-TEST(StreamTable, ASecondReaderOfTheSameBytesIsAStreamOfItsOwn) {
+TEST(StreamTable, SecondReaderOfSameBytesIsOwnStream) {
   StreamTable table(kGiB, {});
   read_through(table, 0, 256 * kMiB);
   EXPECT_GE(bytes_of(read_through(table, 0, 64 * kMiB)), 60 * kMiB);
@@ -249,7 +249,7 @@ TEST(StreamTable, StridesPlanNothing) {
   }
 }
 
-TEST(StreamTable, AReaderThatLeavesOutAThirdPlansNothing) {
+TEST(StreamTable, ReaderThatSkipsAThirdPlansNothing) {
   StreamTable table(4 * kGiB, {});
   uint64_t planned = 0;
   for (uint64_t at = kMiB; at < 256 * kMiB; at += 3 * kRead) {
@@ -275,7 +275,7 @@ TEST(StreamTable, RandomReadsAreNotAmplified) {
   }
 }
 
-TEST(StreamTable, TheEndOfTheFileEndsTheLookAhead) {
+TEST(StreamTable, EndOfFileEndsPrefetch) {
   constexpr uint64_t kSize = 10 * kMiB + 12'345;
   StreamTable table(kSize, {});
   auto planned = read_through(table, 0, kSize);
@@ -304,7 +304,7 @@ TEST(StreamTable, NeverTheSameByteTwiceWhateverTheOrder) {
     std::vector<ByteRange> planned;
     for (const auto& [when, read] : reads) {
       for (const ByteRange& range : table.observe(read)) planned.push_back(range);
-      if (random() % 8 == 0) table.reader_waited(read);
+      if (random() % 8 == 0) table.on_stall(read);
     }
     expect_well_formed(planned, file_size);
     if (HasFailure()) FAIL() << "round " << round << " seed " << seed;

@@ -10,9 +10,9 @@ namespace leat {
 namespace {
 
 const MetricFamily kStreams(MetricType::kGauge, "leat_prefetch_streams",
-                            "Sequential streams that have read within the last 5 s");
+                            "Sequential streams with a read in the last 5 s");
 const MetricFamily kWindowBytes(MetricType::kGauge, "leat_prefetch_window_bytes",
-                                "Bytes that these streams may have fetched ahead of their readers");
+                                "Sum of the prefetch windows of these streams");
 
 }  // namespace
 
@@ -28,14 +28,14 @@ WindowBudget::~WindowBudget() {
   LEAT_CHECK(entries_.empty());
 }
 
-uint64_t WindowBudget::ask(Share& share, uint64_t bytes) {
+uint64_t WindowBudget::request(Share& share, uint64_t bytes) {
   const Time now = now_();
   std::lock_guard lock(mutex_);
   if (share.budget_ == nullptr) {
-    share.place_ = entries_.emplace(entries_.end());
+    share.position_ = entries_.emplace(entries_.end());
     share.budget_ = this;
   }
-  Entry& entry = *share.place_;
+  Entry& entry = *share.position_;
   entry.used_at = now;
   if (entry.wanted != bytes) change_locked(entry, bytes);
   if (tight() && now - swept_at_ >= std::chrono::seconds(1)) sweep_locked(now);
@@ -51,7 +51,7 @@ uint64_t WindowBudget::granted_locked(uint64_t wanted) const {
 uint64_t WindowBudget::granted_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t sum = 0;
-  for (const auto& [wanted, streams] : wants_) sum += granted_locked(wanted) * streams;
+  for (const auto& [wanted, streams] : demands_) sum += granted_locked(wanted) * streams;
   return sum;
 }
 
@@ -70,23 +70,23 @@ WindowBudget::Use WindowBudget::use() const {
 size_t WindowBudget::streams() const {
   std::lock_guard lock(mutex_);
   size_t count = 0;
-  for (const auto& [wanted, streams] : wants_) count += streams;
+  for (const auto& [wanted, streams] : demands_) count += streams;
   return count;
 }
 
-void WindowBudget::give_back(Place place) {
+void WindowBudget::release(Position position) {
   std::lock_guard lock(mutex_);
-  change_locked(*place, 0);
-  entries_.erase(place);
+  change_locked(*position, 0);
+  entries_.erase(position);
 }
 
 void WindowBudget::change_locked(Entry& entry, uint64_t wanted) {
   if (entry.wanted > 0) {
-    auto of = wants_.find(entry.wanted);
-    LEAT_CHECK(of != wants_.end());
-    if (--of->second == 0) wants_.erase(of);
+    auto of = demands_.find(entry.wanted);
+    LEAT_CHECK(of != demands_.end());
+    if (--of->second == 0) demands_.erase(of);
   }
-  if (wanted > 0) ++wants_[wanted];
+  if (wanted > 0) ++demands_[wanted];
   wanted_ = wanted_ - entry.wanted + wanted;
   entry.wanted = wanted;
   level_locked();
@@ -102,8 +102,8 @@ void WindowBudget::sweep_locked(Time now) {
 // From the smallest want on, each gets its want as long as that much is left for every stream.
 void WindowBudget::level_locked() {
   uint64_t left = bytes_max_, streams = 0;
-  for (const auto& [wanted, count] : wants_) streams += count;
-  for (const auto& [wanted, count] : wants_) {
+  for (const auto& [wanted, count] : demands_) streams += count;
+  for (const auto& [wanted, count] : demands_) {
     if (wanted > left / streams) {
       level_ = left / streams;
       return;

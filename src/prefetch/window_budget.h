@@ -20,8 +20,8 @@ namespace leat {
 class WindowBudget {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // A stream without a read for this time has lost its share until it reads again: its reader is
-  // gone or busy elsewhere.
+  // A stream without a read for this time has lost its share until it reads again: its reader
+  // has ended or is busy elsewhere.
   static constexpr std::chrono::seconds kIdle{5};
   // Smaller shares are not worth their requests; streams then get none, and only the kernel's own
   // readahead of each remains.
@@ -36,7 +36,7 @@ class WindowBudget {
     uint64_t wanted = 0;  // 0: idle
     Time used_at;
   };
-  using Place = std::list<Entry>::iterator;
+  using Position = std::list<Entry>::iterator;
 
  public:
   // The share of one stream; released when destroyed.
@@ -44,25 +44,25 @@ class WindowBudget {
    public:
     Share() = default;
     Share(Share&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), place_(other.place_) {}
+        : budget_(std::exchange(other.budget_, nullptr)), position_(other.position_) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
-      std::swap(place_, other.place_);
+      std::swap(position_, other.position_);
       return *this;
     }
     ~Share() {
-      if (budget_ != nullptr) budget_->give_back(place_);
+      if (budget_ != nullptr) budget_->release(position_);
     }
 
    private:
     friend class WindowBudget;
     WindowBudget* budget_ = nullptr;
-    Place place_;
+    Position position_;
   };
 
-  // Notes a read of the stream, which wants `bytes` (not 0) ahead. Returns its grant, which may be
-  // 0.
-  uint64_t ask(Share& share, uint64_t bytes);
+  // Records a read of the stream, which wants `bytes` (not 0) ahead. Returns its grant, which may
+  // be 0.
+  uint64_t request(Share& share, uint64_t bytes);
 
   // Streams want more than the budget.
   bool tight() const { return level_.load(std::memory_order_relaxed) != UINT64_MAX; }
@@ -83,7 +83,7 @@ class WindowBudget {
 
  private:
   uint64_t granted_locked(uint64_t wanted) const;
-  void give_back(Place place);
+  void release(Position position);
   void change_locked(Entry& entry, uint64_t wanted);
   void sweep_locked(Time now);
   void level_locked();
@@ -92,7 +92,7 @@ class WindowBudget {
   const std::function<Time()> now_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;
-  std::map<uint64_t, uint64_t> wants_;  // bytes wanted -> number of streams that want them
+  std::map<uint64_t, uint64_t> demands_;  // bytes wanted -> number of streams that want them
   Time swept_at_;
   std::atomic<uint64_t> wanted_ = 0;
   std::atomic<uint64_t> level_ = UINT64_MAX;  // the maximum grant of one stream

@@ -35,7 +35,7 @@ struct Reader {
   uint64_t go_on(uint64_t bytes) {
     for (uint64_t to = at + bytes; at < to; at += kRead) {
       for (const ByteRange& range : table.observe({at, kRead})) planned = range.end();
-      if (always_waits) table.reader_waited({at, kRead});
+      if (always_waits) table.on_stall({at, kRead});
     }
     return planned > at ? planned - at : 0;
   }
@@ -44,57 +44,57 @@ struct Reader {
   uint64_t at = 0, planned = 0;
 };
 
-TEST_F(WindowBudgetTest, WhoWantsLittleGetsItAndTheOthersShareTheRest) {
+TEST_F(WindowBudgetTest, SmallDemandIsMetOthersShareTheRest) {
   WindowBudget budget(100 * kMiB, clock());
   WindowBudget::Share small, large, larger;
-  EXPECT_EQ(budget.ask(small, 10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(budget.ask(large, 64 * kMiB), 64 * kMiB);
+  EXPECT_EQ(budget.request(small, 10 * kMiB), 10 * kMiB);
+  EXPECT_EQ(budget.request(large, 64 * kMiB), 64 * kMiB);
   EXPECT_FALSE(budget.tight());
-  EXPECT_EQ(budget.ask(larger, 80 * kMiB), 45 * kMiB);
+  EXPECT_EQ(budget.request(larger, 80 * kMiB), 45 * kMiB);
   EXPECT_TRUE(budget.tight());
-  EXPECT_EQ(budget.ask(large, 64 * kMiB), 45 * kMiB);
-  EXPECT_EQ(budget.ask(small, 10 * kMiB), 10 * kMiB);
+  EXPECT_EQ(budget.request(large, 64 * kMiB), 45 * kMiB);
+  EXPECT_EQ(budget.request(small, 10 * kMiB), 10 * kMiB);
   larger = {};
-  EXPECT_EQ(budget.ask(large, 64 * kMiB), 64 * kMiB);
+  EXPECT_EQ(budget.request(large, 64 * kMiB), 64 * kMiB);
   EXPECT_EQ(budget.streams(), 2u);
 }
 
-TEST_F(WindowBudgetTest, TooManyStreamsHaveNoneRatherThanTheFirstOnesAll) {
+TEST_F(WindowBudgetTest, TooManyStreamsGetNoWindow) {
   WindowBudget budget(128 * kMiB, clock());
   std::vector<WindowBudget::Share> shares(200);
-  for (auto& share : shares) budget.ask(share, 2 * kMiB);
-  for (auto& share : shares) EXPECT_EQ(budget.ask(share, 2 * kMiB), 0u);
+  for (auto& share : shares) budget.request(share, 2 * kMiB);
+  for (auto& share : shares) EXPECT_EQ(budget.request(share, 2 * kMiB), 0u);
   EXPECT_EQ(budget.granted_bytes(), 0u);
   shares.resize(100);
   for (auto& share : shares) {
-    EXPECT_EQ(budget.ask(share, 2 * kMiB), 128 * kMiB / 100);
+    EXPECT_EQ(budget.request(share, 2 * kMiB), 128 * kMiB / 100);
   }
 }
 
-TEST_F(WindowBudgetTest, WhoDoesNotReadGivesItsShareBack) {
+TEST_F(WindowBudgetTest, IdleStreamLosesItsShare) {
   WindowBudget budget(64 * kMiB, clock());
   WindowBudget::Share idle, busy;
-  budget.ask(idle, 64 * kMiB);
-  EXPECT_EQ(budget.ask(busy, 64 * kMiB), 32 * kMiB);
+  budget.request(idle, 64 * kMiB);
+  EXPECT_EQ(budget.request(busy, 64 * kMiB), 32 * kMiB);
   now_ += WindowBudget::kIdle;
-  budget.ask(busy, 64 * kMiB);
-  EXPECT_EQ(budget.ask(busy, 64 * kMiB), 64 * kMiB);
+  budget.request(busy, 64 * kMiB);
+  EXPECT_EQ(budget.request(busy, 64 * kMiB), 64 * kMiB);
   EXPECT_EQ(budget.streams(), 1u);
-  EXPECT_EQ(budget.ask(idle, 64 * kMiB), 32 * kMiB);
+  EXPECT_EQ(budget.request(idle, 64 * kMiB), 32 * kMiB);
 }
 
 TEST_F(WindowBudgetTest, StreamsInUseAreThoseThatReadLately) {
   WindowBudget budget(64 * kMiB, clock());
   WindowBudget::Share idle, busy, other;
-  budget.ask(idle, 8 * kMiB);
+  budget.request(idle, 8 * kMiB);
   now_ += WindowBudget::kIdle;
-  budget.ask(busy, 16 * kMiB);
-  budget.ask(other, 8 * kMiB);
+  budget.request(busy, 16 * kMiB);
+  budget.request(other, 8 * kMiB);
   EXPECT_EQ(budget.streams(), 3u);
   EXPECT_EQ(budget.use().streams, 2u);
   EXPECT_EQ(budget.use().window_bytes, 24 * kMiB);
   // The grant counts, not the want.
-  EXPECT_EQ(budget.ask(busy, 128 * kMiB), 56 * kMiB);
+  EXPECT_EQ(budget.request(busy, 128 * kMiB), 56 * kMiB);
   EXPECT_EQ(budget.use().window_bytes, 64 * kMiB);
 }
 
@@ -113,13 +113,13 @@ TEST_F(WindowBudgetTest, TheSumOfAllSharesStaysWithinIt) {
       wants[i] = 0;
     } else {
       wants[i] = (1 + random() % 64) * kMiB;
-      budget.ask(shares[i], wants[i]);
+      budget.request(shares[i], wants[i]);
     }
     ASSERT_LE(budget.granted_bytes(), 97 * kMiB) << seed;
   }
   uint64_t sum = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (wants[i] > 0) sum += budget.ask(shares[i], wants[i]);
+    if (wants[i] > 0) sum += budget.request(shares[i], wants[i]);
   }
   EXPECT_LE(sum, 97 * kMiB) << seed;
 }
@@ -130,14 +130,14 @@ TEST_F(WindowBudgetTest, ALoneReaderGetsTheLargestWindow) {
   EXPECT_GE(reader.go_on(256 * kMiB), 48 * kMiB);
 }
 
-TEST_F(WindowBudgetTest, AWindowStaysWhileAllHaveWhatTheyWant) {
+TEST_F(WindowBudgetTest, WindowStaysWhileDemandIsMet) {
   WindowBudget budget(64 * kMiB, clock());
   Reader reader(budget, false);
   reader.go_on(256 * kMiB);
   for (int i = 0; i < 256; ++i) ASSERT_GE(reader.go_on(kMiB), 16 * kMiB) << i;
 }
 
-TEST_F(WindowBudgetTest, OnceMemoryIsShortOnlyThoseWhoWaitGetMore) {
+TEST_F(WindowBudgetTest, ShortMemoryGrowsOnlyStalledStreams) {
   WindowBudget budget(64 * kMiB, clock());
   Reader patient(budget, false), starved(budget, true);
   uint64_t of_patient = 0, of_starved = 0;
@@ -150,7 +150,7 @@ TEST_F(WindowBudgetTest, OnceMemoryIsShortOnlyThoseWhoWaitGetMore) {
   EXPECT_LE(of_patient + of_starved, 64 * kMiB + 2 * kRead);
 }
 
-TEST_F(WindowBudgetTest, TwoHundredReadersHaveEqualWindowsWhoeverCameFirst) {
+TEST_F(WindowBudgetTest, TwoHundredReadersGetEqualWindows) {
   WindowBudget budget(kGiB, clock());
   std::vector<std::unique_ptr<Reader>> readers;
   for (int i = 0; i < 200; ++i) readers.push_back(std::make_unique<Reader>(budget, true));

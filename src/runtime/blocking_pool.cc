@@ -32,7 +32,7 @@ Result<> start_detached(const std::string& name, std::move_only_function<void()>
 }
 
 Status given_up_status() {
-  return {StatusCode::kUnavailable, "its disk was given up, since it did not answer"};
+  return {StatusCode::kUnavailable, "its disk was abandoned because it does not respond"};
 }
 
 // The pool of this thread. A pool may be destroyed by one of its own calls.
@@ -66,22 +66,22 @@ BlockingPool::~BlockingPool() {
     std::lock_guard lock(state_->mutex);
     if (state_->given_up) return;  // the owner knows that a call hangs
   }
-  give_up();
+  shut_down();
   if (own_pool == state_.get()) return;
   std::unique_lock lock(state_->mutex);
   state_->thread_left.wait_for(lock, kLeavingTime, [this] { return state_->threads == 0; });
 }
 
-void BlockingPool::give_up() {
-  std::deque<Job> refused;
+void BlockingPool::shut_down() {
+  std::deque<Job> rejected;
   {
     std::lock_guard lock(state_->mutex);
     state_->given_up = true;
-    refused.swap(state_->queue);
+    rejected.swap(state_->queue);
   }
   state_->work_came.notify_all();
   const Status why = given_up_status();
-  for (Job& job : refused) job(&why);
+  for (Job& job : rejected) job(&why);
 }
 
 void BlockingPool::post(Job job) {
@@ -107,13 +107,13 @@ void BlockingPool::post(Job job) {
   }
   Result<> started = state->start_thread(state->name, [state] { work(state); });
   if (started) return;
-  // Other threads will run the job. Without any it would wait for ever, so refuse it.
-  std::deque<Job> refused;
+  // Other threads will run the job. Without any it would wait for ever, so reject it.
+  std::deque<Job> rejected;
   {
     std::lock_guard lock(state->mutex);
-    if (--state->threads == 0) refused.swap(state->queue);
+    if (--state->threads == 0) rejected.swap(state->queue);
   }
-  for (Job& one : refused) one(&started.error());
+  for (Job& one : rejected) one(&started.error());
 }
 
 void BlockingPool::work(std::shared_ptr<State> state) {

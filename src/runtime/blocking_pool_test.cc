@@ -76,10 +76,10 @@ class BlockingPoolTest : public ::testing::Test {
       });
 };
 
-TEST_F(BlockingPoolTest, ThreadsStartWhenTheyAreNeededAndNoMoreThanItsBound) {
+TEST_F(BlockingPoolTest, ThreadsStartOnDemandUpToTheBound) {
   EXPECT_EQ(started_, 0);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(executor_->wait(pool_->run(seven)).value(), 7);
+    EXPECT_EQ(executor_->block_on(pool_->run(seven)).value(), 7);
   }
   auto first = hang(), second = hang();
   std::vector<std::future<Result<int>>> waiting;
@@ -92,18 +92,18 @@ TEST_F(BlockingPoolTest, ThreadsStartWhenTheyAreNeededAndNoMoreThanItsBound) {
   EXPECT_EQ(started_, 2);
 }
 
-TEST_F(BlockingPoolTest, WhenItIsGivenUpThoseThatWaitAreRefusedAndThoseThatRunSeenThrough) {
+TEST_F(BlockingPoolTest, ShutDownRejectsQueuedCallsOnly) {
   auto first = hang(), second = hang();
   auto waiting = later(pool_->run(seven));
-  pool_->give_up();
+  pool_->shut_down();
   EXPECT_EQ(waiting.get().error().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(executor_->wait(pool_->run(seven)).error().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(executor_->block_on(pool_->run(seven)).error().code(), StatusCode::kUnavailable);
   wake();
   EXPECT_EQ(first.get().value(), 1);
   EXPECT_EQ(second.get().value(), 1);
 }
 
-TEST_F(BlockingPoolTest, ItsEndWaitsForNobodyWhoHangsAndTheAnswerStillArrives) {
+TEST_F(BlockingPoolTest, DestructorDoesNotWaitForHangingCalls) {
   auto answer = hang();
   pool_ = nullptr;
   EXPECT_EQ(answer.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
@@ -111,7 +111,7 @@ TEST_F(BlockingPoolTest, ItsEndWaitsForNobodyWhoHangsAndTheAnswerStillArrives) {
   EXPECT_EQ(answer.get().value(), 1);
 }
 
-TEST_F(BlockingPoolTest, AnAnswerAfterTheExecutorsEndTouchesNothing) {
+TEST_F(BlockingPoolTest, ResultAfterTheExecutorIsDropped) {
   auto first = hang(), second = hang();
   pool_ = nullptr;
   executor_ = std::nullopt;
@@ -119,9 +119,9 @@ TEST_F(BlockingPoolTest, AnAnswerAfterTheExecutorsEndTouchesNothing) {
   while (threads_ > 0) std::this_thread::yield();
 }
 
-TEST_F(BlockingPoolTest, AThreadThatCannotBeStartedIsAnErrorWhereThereIsNone) {
+TEST_F(BlockingPoolTest, FailedThreadStartIsAnErrorWithoutThread) {
   threads_left_ = 0;
-  auto refused = executor_->wait(pool_->run(seven));
+  auto refused = executor_->block_on(pool_->run(seven));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), HasSubstr("no more threads"));
   threads_left_ = 1;
@@ -136,7 +136,7 @@ Task<> set(std::shared_ptr<std::atomic<bool>> done) {
   co_return;
 }
 
-TEST(Spawner, StartsNothingAfterTheExecutorsEnd) {
+TEST(Spawner, StartsNothingAfterTheExecutor) {
   std::optional<Executor> executor{std::in_place};
   const Spawner spawner(*executor);
   auto done = std::make_shared<std::atomic<bool>>(false);

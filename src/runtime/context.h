@@ -21,7 +21,8 @@ struct Context {
   Clock::time_point deadline = Clock::time_point::max();
   // Signalled when the caller gave up (interrupt, closed connection, shutdown).
   std::stop_token cancel;
-  // Null if the request is not traced. Otherwise new spans belong to `span` (runtime/traced.h).
+  // Null if the request is not traced. Otherwise new spans belong to `span`
+  // (runtime/scoped_span.h).
   std::shared_ptr<Trace> trace;
   uint32_t span = Span::kTop;
 

@@ -18,7 +18,7 @@
 
 #include "runtime/io_ring.h"
 #include "runtime/page_cache.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 
@@ -276,7 +276,7 @@ class SystemDisk : public Disk {
   Task<Result<size_t>> read_some(Context context, int fd, std::span<std::byte> bytes,
                                  uint64_t offset) {
     LEAT_CO_CHECK_OK(context.check("a read from the cache disk"));
-    auto outcome = SharedResult<int>::make();
+    auto outcome = SharedPromise<int>::make();
     IoRing::Completion completion = [outcome](int result) { outcome->set(result); };
     auto size = static_cast<unsigned>(bytes.size());
     int got;

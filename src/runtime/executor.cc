@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 
@@ -48,7 +48,7 @@ Executor::~Executor() {
   impl_->guard.reset();
   impl_->io.stop();
   for (std::thread& thread : impl_->threads) thread.join();
-  PostGate::of(impl_->io.get_executor()).close();
+  ExecutorPostGuard::of(impl_->io.get_executor()).close();
 }
 
 boost::asio::any_io_executor Executor::any() const {
@@ -63,18 +63,18 @@ unsigned Executor::blocking_threads() const {
   return impl_->blocking_threads;
 }
 
-void end_process_for(std::exception_ptr failure) {
+void terminate_on_exception(std::exception_ptr failure) {
   if (failure) std::rethrow_exception(failure);
 }
 
 void Executor::spawn(Task<> task) {
-  boost::asio::co_spawn(impl_->io, std::move(task), end_process_for);
+  boost::asio::co_spawn(impl_->io, std::move(task), terminate_on_exception);
 }
 
 bool Spawner::spawn(Task<> task) const {
-  const std::optional<PostGate::Token> token = gate_.enter();
+  const std::optional<ExecutorPostGuard::Token> token = guard_.enter();
   if (!token) return false;
-  boost::asio::co_spawn(io_, std::move(task), end_process_for);
+  boost::asio::co_spawn(io_, std::move(task), terminate_on_exception);
   return true;
 }
 
@@ -86,7 +86,7 @@ void Executor::post_blocking(std::move_only_function<void()> call) {
   boost::asio::post(impl_->blocking, std::move(call));
 }
 
-Task<> sleep_through(Clock::duration duration) {
+Task<> sleep_uncancellable(Clock::duration duration) {
   boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor, duration);
   boost::system::error_code ignored;
   co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
@@ -95,7 +95,7 @@ Task<> sleep_through(Clock::duration duration) {
 Task<Result<>> sleep_for(Context context, Clock::duration duration) {
   if (auto alive = context.check("a pause"); !alive) co_return alive;
   // Wait for a value that is never set: only the deadline or the cancellation ends the wait.
-  auto never = SharedResult<bool>::make();
+  auto never = SharedPromise<bool>::make();
   Context pause = context;
   pause.deadline = std::min(Clock::now() + duration, context.deadline);
   (void)co_await never->wait(pause, "a pause");

@@ -16,7 +16,7 @@
 
 #include "base/status.h"
 #include "runtime/context.h"
-#include "runtime/post_gate.h"
+#include "runtime/executor_post_guard.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -48,7 +48,7 @@ class Executor {
 
   // Waits for the task. Only from threads outside the executor (main, tests, the CLI).
   template <class T>
-  T wait(Task<T> task) {
+  T block_on(Task<T> task) {
     return boost::asio::co_spawn(any(), std::move(task), boost::asio::use_future).get();
   }
 
@@ -61,27 +61,27 @@ class Executor {
 
 // Completion handler for co_spawn of detached tasks: an exception is a defect, and ends the process
 // with the reason.
-void end_process_for(std::exception_ptr failure);
+void terminate_on_exception(std::exception_ptr failure);
 
 // Starts tasks on an Executor from any thread, as long as the executor exists; may outlive it.
 class Spawner {
  public:
   Spawner(Executor& executor)  // NOLINT(google-explicit-constructor): is a spawner
-      : io_(executor.any()), gate_(PostGate::of(io_)) {}
+      : io_(executor.any()), guard_(ExecutorPostGuard::of(io_)) {}
 
-  // Returns false if the executor is gone; then `task` never starts.
+  // Returns false if the executor was destroyed; then `task` never starts.
   bool spawn(Task<> task) const;
 
  private:
   const boost::asio::any_io_executor io_;
-  const PostGate gate_;
+  const ExecutorPostGuard guard_;
 };
 
 // Suspends for `duration`. Returns kCancelled or kTimedOut if the context ends first.
 Task<Result<>> sleep_for(Context context, Clock::duration duration);
 // Suspends without a context. The wait ends early only with the executor, which destroys the
 // coroutine.
-Task<> sleep_through(Clock::duration duration);
+Task<> sleep_uncancellable(Clock::duration duration);
 
 template <class F>
 Task<std::invoke_result_t<F>> Executor::blocking(F call) {
@@ -91,9 +91,9 @@ Task<std::invoke_result_t<F>> Executor::blocking(F call) {
                                                  void(Value)>(
       [this, &call, resume_on](auto handler) {
         auto work = [handler = std::move(handler), call = std::move(call), resume_on,
-                     gate = PostGate::of(resume_on)]() mutable {
+                     guard = ExecutorPostGuard::of(resume_on)]() mutable {
           Value value = call();
-          gate.post(resume_on, [handler = std::move(handler), value = std::move(value)]() mutable {
+          guard.post(resume_on, [handler = std::move(handler), value = std::move(value)]() mutable {
             std::move(handler)(std::move(value));
           });
         };

@@ -44,7 +44,7 @@ struct IoRing::State {
 
   std::mutex mutex;  // leaf
   std::condition_variable thread_left;
-  bool gone = false;
+  bool ended = false;
 };
 
 std::unique_ptr<IoRing> IoRing::create() {
@@ -71,18 +71,18 @@ IoRing::~IoRing() {
     state_->submit_one();
   }
   std::unique_lock lock(state_->mutex);
-  state_->thread_left.wait_for(lock, kLeavingTime, [this] { return state_->gone; });
+  state_->thread_left.wait_for(lock, kLeavingTime, [this] { return state_->ended; });
 }
 
 bool IoRing::read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
-                  By by) {
+                  Issuer by) {
   std::lock_guard lock(state_->submit_mutex);
   // One entry stays free for the exit request; the completion queue holds twice the depth.
   if (state_->in_flight.load() + 1 >= kDepth) return false;
   io_uring_sqe* sqe = io_uring_get_sqe(&state_->ring);
   if (sqe == nullptr) return false;
   io_uring_prep_read(sqe, fd, into, size, offset);
-  if (by == By::kWorker) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+  if (by == Issuer::kWorker) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
   io_uring_sqe_set_data(sqe, new Completion(std::move(completion)));
   state_->in_flight.fetch_add(1);
   state_->submit_one();
@@ -111,7 +111,7 @@ void IoRing::State::gather() {
     in_flight.fetch_sub(1);
   }
   std::lock_guard lock(mutex);
-  gone = true;
+  ended = true;
   thread_left.notify_all();
 }
 

@@ -22,7 +22,7 @@ class IoRing {
   // the memory that they read into.
   ~IoRing();
 
-  enum class By : uint8_t {
+  enum class Issuer : uint8_t {
     // The submitting thread issues the read and continues it for each part that the disk delivers.
     // Best for a single part.
     kSubmitter,
@@ -32,7 +32,7 @@ class IoRing {
 
   // Returns false if the ring is full; the caller keeps `completion` then.
   bool read(int fd, void* into, unsigned size, uint64_t offset, Completion& completion,
-            By by = By::kSubmitter);
+            Issuer issuer = Issuer::kSubmitter);
 
  private:
   struct State;

@@ -9,14 +9,14 @@ namespace leat {
 Task<Result<Semaphore::Permit>> Semaphore::acquire(Context context, uint64_t count,
                                                    const char* what) {
   count = std::min(count, limit_);
-  std::shared_ptr<SharedResult<bool>> granted;
+  std::shared_ptr<SharedPromise<bool>> granted;
   {
     std::lock_guard lock(mutex_);
     if (waiters_.empty() && free_ >= count) {
       free_ -= count;
       co_return Permit(this, count);
     }
-    granted = SharedResult<bool>::make();
+    granted = SharedPromise<bool>::make();
     waiters_.push_back({count, granted});
   }
   Result<bool> outcome = co_await granted->wait(context, what);
@@ -30,7 +30,7 @@ Task<Result<Semaphore::Permit>> Semaphore::acquire(Context context, uint64_t cou
       co_return Error(outcome.error());
     }
   }
-  give_back(count);
+  release(count);
   co_return Error(outcome.error());
 }
 
@@ -47,8 +47,8 @@ uint64_t Semaphore::in_use() const {
   return limit_ - free_;
 }
 
-void Semaphore::give_back(uint64_t count) {
-  std::vector<std::shared_ptr<SharedResult<bool>>> granted;
+void Semaphore::release(uint64_t count) {
+  std::vector<std::shared_ptr<SharedPromise<bool>>> granted;
   {
     std::lock_guard lock(mutex_);
     free_ += count;

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "runtime/context.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -30,7 +30,7 @@ class Semaphore {
       return *this;
     }
     ~Permit() {
-      if (semaphore_ != nullptr) semaphore_->give_back(count_);
+      if (semaphore_ != nullptr) semaphore_->release(count_);
     }
 
    private:
@@ -51,10 +51,10 @@ class Semaphore {
  private:
   struct Waiter {
     uint64_t count;
-    std::shared_ptr<SharedResult<bool>> granted;
+    std::shared_ptr<SharedPromise<bool>> granted;
   };
 
-  void give_back(uint64_t count);
+  void release(uint64_t count);
 
   mutable std::mutex mutex_;
   const uint64_t limit_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ServerProcess: a server program on loopback, with a port and a temporary folder, for the life of
 // the object. Its end removes the whole process group and the folder, even if the test is killed. A
-// keeper does that: a shell that waits for the end of a pipe that only the test holds open.
+// watchdog does that: a shell that waits for the end of a pipe that only the test holds open.
 #pragma once
 
 #include <arpa/inet.h>
@@ -187,7 +187,7 @@ class ServerProcess {
     File output(open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     process_ = spawn(command, {-1, output.fd(), output.fd()}, environment);
     bool up =
-        process_ > 0 && start_keeper() && wait_until([this] { return is_open(port_); }, limit_s);
+        process_ > 0 && start_watchdog() && wait_until([this] { return is_open(port_); }, limit_s);
     if (!up) std::cerr << command[0] << " did not start:\n" << std::ifstream(log).rdbuf() << "\n";
     return up;
   }
@@ -256,7 +256,7 @@ class ServerProcess {
 
   void reap() {
     if (process_ > 0) kill(-process_, SIGKILL);
-    for (pid_t* started : {&process_, &keeper_}) {
+    for (pid_t* started : {&process_, &watchdog_}) {
       if (*started <= 0) continue;
       kill(*started, SIGKILL);
       waitpid(*started, nullptr, 0);
@@ -265,23 +265,23 @@ class ServerProcess {
   }
 
   // The second removal covers files that the killed group was still writing.
-  bool start_keeper() {
-    static constexpr char kKeeper[] =
+  bool start_watchdog() {
+    static constexpr char kWatchdog[] =
         "read -r _; kill -s KILL -- \"-$1\"; rm -rf -- \"$2\"; sleep 1; rm -rf -- \"$2\"";
     int ends[2];
     LEAT_CHECK(pipe2(ends, O_CLOEXEC) == 0);
     File reading(ends[0]);
     life_ = File(ends[1]);
-    keeper_ =
-        spawn({"/bin/sh", "-c", kKeeper, "keeper", std::to_string(process_), folder_.string()},
+    watchdog_ =
+        spawn({"/bin/sh", "-c", kWatchdog, "watchdog", std::to_string(process_), folder_.string()},
               {reading.fd(), -1, -1});
-    return keeper_ > 0;
+    return watchdog_ > 0;
   }
 
   std::filesystem::path folder_;
   uint16_t port_;
   pid_t process_ = -1;
-  pid_t keeper_ = -1;
+  pid_t watchdog_ = -1;
   File life_;  // closed by the kernel when the test dies
 };
 

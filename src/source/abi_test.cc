@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "source/shim_types.h"
 #include "source/store_reader_test.h"
+#include "source/stores/shim_types.h"
 
 namespace leat {
 namespace {
@@ -180,7 +180,8 @@ constexpr std::string_view kNotUtf8 = "a\xff\xfe";
 
 TEST(AbiTerms, LongLimitsStayLong) {
   using std::chrono::hours;
-  const leat_terms terms = as_terms({.first_byte_max = hours(24 * 50), .silence_max = hours(1)});
+  const leat_terms terms =
+      as_terms({.first_byte_timeout = hours(24 * 50), .idle_timeout = hours(1)});
   EXPECT_EQ(terms.first_byte_max_ms, UINT32_MAX);
   EXPECT_EQ(terms.silence_max_ms, 3'600'000u);
 }

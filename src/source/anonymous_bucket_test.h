@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "source/opendal_source.h"
+#include "source/stores/opendal_source.h"
 
 namespace leat::testing {
 

@@ -15,9 +15,9 @@
 
 #include "runtime/executor.h"
 #include "source/anonymous_bucket_test.h"
+#include "source/retry/retrying_source.h"
 #include "source/source.h"
 #include "source/source_metrics.h"
-#include "source/steady/steady_source.h"
 
 namespace leat {
 namespace {
@@ -57,7 +57,8 @@ class FailureCount : public Source {
     Result<> done = co_await inner_->read(std::move(context), request, into);
     if (!done) {
       ++failed_;
-      const auto silent = std::min(request.terms.first_byte_max, request.terms.silence_max);
+      const auto silent =
+          std::min(request.timeouts.first_byte_timeout, request.timeouts.idle_timeout);
       if (Clock::now() - began < silent) ++failed_early_;
     }
     co_return done;
@@ -82,7 +83,7 @@ class BadStoreTest : public ::testing::Test {
     return *store_;
   }
   // The store itself, without other layers.
-  SourcePtr unsteady() const {
+  SourcePtr without_retries() const {
     return OpendalSource::open(testing::anonymous_bucket(store_->endpoint())).value();
   }
 
@@ -105,7 +106,7 @@ class BadStoreTest : public ::testing::Test {
       ReadRequest request{.key = "key",
                           .range = {offset, bytes},
                           .if_version = Version::etag(test->etag()),
-                          .terms = {.first_byte_max = 1h, .silence_max = 1h}};
+                          .timeouts = {.first_byte_timeout = 1h, .idle_timeout = 1h}};
       Result<> done =
           co_await test->source_->read({}, request, std::as_writable_bytes(std::span(into)));
       const bool right = done && into == test->content_.substr(offset, bytes);
@@ -126,7 +127,7 @@ class BadStoreTest : public ::testing::Test {
   Executor executor_{{.threads = 2}};
 };
 
-TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
+TEST_F(BadStoreTest, ThrottlingIsHiddenFromReaders) {
   for (Kind kind : {Kind::kSlowDown, Kind::kTooMany}) {
     StoreTerms terms{.demands_versions = true, .requests_per_second = 200};
     terms.throttle.kind = kind;
@@ -134,9 +135,10 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
     BadStore& store = open(terms, [kind, taken = 0u](const S3Request&, unsigned) mutable {
       return taken++ % 330 < 310 ? StoreFault() : StoreFault{.kind = kind};
     });
-    SteadyOptions options;
-    options.silence_min = options.silence_max = 1h;  // late responses are not requested again
-    source_ = SteadySource::make(unsteady(), options);
+    RetryOptions options;
+    options.attempt_timeout_min = options.attempt_timeout_max =
+        1h;  // late responses are not requested again
+    source_ = RetryingSource::make(without_retries(), options);
     EXPECT_THAT(read(32, 20, 4096), IsEmpty());
     EXPECT_THAT(store.violations(), IsEmpty());
     const BadStore::Counts counts = store.counts();
@@ -145,7 +147,7 @@ TEST_F(BadStoreTest, WhatThrottlesIsAskedMoreSlowlyAndNoReaderSeesIt) {
     EXPECT_EQ(counts.faults, 40u);
     // Most throttled requests are of the first moment.
     EXPECT_LT(counts.throttled, asked / 2);
-    EXPECT_LT(source_->window(), 64u) << "those who ask ahead are told";
+    EXPECT_LT(source_->concurrency_hint(), 64u) << "those who ask ahead are told";
   }
 }
 
@@ -162,8 +164,8 @@ TEST_F(BadStoreTest, WhatAsksToBeLeftAloneIsLeftAlone) {
   EXPECT_EQ(store.counts().faults, 1u);
 }
 
-TEST_F(BadStoreTest, AStalledConnectionIsLeftAndNoReaderSeesIt) {
-  const uint64_t silences = source_metrics::silences.value();
+TEST_F(BadStoreTest, StalledConnectionIsHiddenFromReaders) {
+  const uint64_t timeouts = source_metrics::timeouts.value();
   std::mt19937_64 random(3);
   BadStore& store = open({.closes = true}, [random](const S3Request&, unsigned) mutable {
     StoreFault fault{.salt = random()};
@@ -171,15 +173,15 @@ TEST_F(BadStoreTest, AStalledConnectionIsLeftAndNoReaderSeesIt) {
     fault.salt /= 10;  // before the head, within it, within the body
     return fault;
   });
-  auto attempts = std::make_shared<FailureCount>(unsteady());
-  source_ = SteadySource::make(attempts);
+  auto attempts = std::make_shared<FailureCount>(without_retries());
+  source_ = RetryingSource::make(attempts);
   EXPECT_THAT(read(16, 5, 64 << 10), IsEmpty());
   EXPECT_THAT(store.violations(), IsEmpty());
   EXPECT_GT(store.counts().stalled, 0u);
   // On a slow machine more than these time out.
   EXPECT_GE(attempts->failed(), store.counts().stalled);
   EXPECT_EQ(attempts->failed_early(), 0u);
-  EXPECT_EQ(source_metrics::silences.value() - silences, attempts->failed());
+  EXPECT_EQ(source_metrics::timeouts.value() - timeouts, attempts->failed());
 }
 
 TEST_F(BadStoreTest, ACeilingIsKept) {
@@ -216,7 +218,8 @@ TEST_F(BadStoreTest, IsStrict) {
   std::string into(16, '\0');
   for (int i = 0; i < 3; ++i) {
     ReadRequest request{.key = "key", .range = {0, into.size()}, .if_version = {}};
-    auto done = executor_.wait(source_->read({}, request, std::as_writable_bytes(std::span(into))));
+    auto done =
+        executor_.block_on(source_->read({}, request, std::as_writable_bytes(std::span(into))));
     EXPECT_TRUE(done);
   }
   const std::vector<std::string> violations = store.violations();

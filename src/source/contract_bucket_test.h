@@ -25,10 +25,10 @@
 #include "source/memory_source_test.h"
 #include "source/moto_test.h"
 #include "source/nginx_test.h"
-#include "source/opendal_source.h"
 #include "source/python_server_test.h"
+#include "source/retry/retrying_source.h"
 #include "source/sftp_test.h"
-#include "source/steady/steady_source.h"
+#include "source/stores/opendal_source.h"
 #include "source/versitygw_test.h"
 
 namespace leat::testing {
@@ -110,16 +110,16 @@ class DoubleBucket : public Bucket {
   MemorySource source_;
 };
 
-class SteadyBucket : public DoubleBucket {
+class RetryingBucket : public DoubleBucket {
  public:
-  explicit SteadyBucket(Executor& executor) : DoubleBucket(executor) {
+  explicit RetryingBucket(Executor& executor) : DoubleBucket(executor) {
     SourcePtr unowned(std::shared_ptr<void>(), &DoubleBucket::source());
-    steady_ = SteadySource::make(unowned);
+    retrying_ = RetryingSource::make(unowned);
   }
-  Source& source() override { return *steady_; }
+  Source& source() override { return *retrying_; }
 
  private:
-  std::shared_ptr<SteadySource> steady_;
+  std::shared_ptr<RetryingSource> retrying_;
 };
 
 // Through the shim. Also filled through the shim, unless stated otherwise.
@@ -155,7 +155,7 @@ class OpendalBucket : public Bucket {
   }
   void put(const std::string& key, const std::string& content) override {
     if (traits_.put) return traits_.put(key, content);
-    auto stored = executor_.wait(
+    auto stored = executor_.block_on(
         source_->write({}, {.key = key}, std::as_bytes(std::span<const char>(content))));
     ASSERT_TRUE(stored) << stored.error().to_string();
   }
@@ -346,7 +346,7 @@ inline const std::map<std::string, MakeBucket>& bucket_kinds() {
       {"file", &plain_bucket<FileBucket>},
       {"network_file", &plain_bucket<NetworkFileBucket>},
       {"double", &plain_bucket<DoubleBucket>},
-      {"steady", &plain_bucket<SteadyBucket>},
+      {"retrying", &plain_bucket<RetryingBucket>},
       {"memory", &memory_bucket},
       {"s3", &s3_bucket},
       {"azure", &azure_bucket},

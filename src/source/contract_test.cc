@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests each promise of source.h for each kind of contract_bucket_test.h. The kinds are real
 // servers of all stores that are available here, the local file system, and the shim's memory. The
-// double for other modules' tests is one too, alone and behind SteadySource.
+// double for other modules' tests is one too, alone and behind RetryingSource.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,13 +33,13 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     bucket_->put(root_ + key, content);
   }
   Result<SourceObject> stat(const std::string& key, Context context = {}) {
-    return executor_.wait(source().stat(context, {root_ + key}));
+    return executor_.block_on(source().stat(context, {root_ + key}));
   }
   Result<std::string> read(const std::string& key, ByteRange range, Version version = {},
                            Context context = {}) {
     std::string into(range.size, '?');
-    auto done = executor_.wait(source().read(context, {root_ + key, range, std::move(version)},
-                                             std::as_writable_bytes(std::span(into))));
+    auto done = executor_.block_on(source().read(context, {root_ + key, range, std::move(version)},
+                                                 std::as_writable_bytes(std::span(into))));
     if (!done) return Error(done.error());
     return into;
   }
@@ -48,7 +48,7 @@ class SourceContract : public ::testing::TestWithParam<std::string> {
     std::vector<SourceObject> all;
     ListRequest request{root_ + prefix, recursive, ""};
     do {
-      auto page = executor_.wait(source().list(Context::background(), request));
+      auto page = executor_.block_on(source().list(Context::background(), request));
       if (!page) return Error(page.error());
       if (has_small_pages(recursive)) EXPECT_LE(page->objects.size(), 7u);
       for (SourceObject& object : page->objects) {
@@ -200,13 +200,14 @@ TEST_P(SourceContract, AReadOfAnotherVersionIsRefused) {
   auto after = stat("f");
   ASSERT_TRUE(after);
   if (!has_versions()) {
-    EXPECT_EQ(read("f", {0, 6}, Version::etag("\"1\"")).error().code(), StatusCode::kChanged);
+    EXPECT_EQ(read("f", {0, 6}, Version::etag("\"1\"")).error().code(),
+              StatusCode::kVersionChanged);
     return;
   }
   EXPECT_NE(before->version, after->version);
   auto stale = read("f", {0, 6}, before->version);
   ASSERT_FALSE(stale);
-  EXPECT_EQ(stale.error().code(), StatusCode::kChanged) << stale.error().to_string();
+  EXPECT_EQ(stale.error().code(), StatusCode::kVersionChanged) << stale.error().to_string();
   EXPECT_EQ(read("f", {0, 6}, after->version), "after!");
 }
 
@@ -276,12 +277,12 @@ TEST_P(SourceContract, PiecesAreFilledInTheirOrder) {
   const std::vector<std::span<std::byte>> pieces{all.subspan(150'000, 50'000), all.subspan(7, 0),
                                                  all.first(1), all.subspan(1, 149'999)};
   ReadRequest request{root_ + "pieces", {12'345, 200'000}, object->version};
-  auto done = executor_.wait(source().read_scattered(Context::background(), request, pieces));
+  auto done = executor_.block_on(source().read_scattered(Context::background(), request, pieces));
   ASSERT_TRUE(done) << done.error().to_string();
   EXPECT_TRUE(memory.substr(150'000) == content.substr(12'345, 50'000));
   EXPECT_TRUE(memory.substr(0, 150'000) == content.substr(62'345, 150'000));
   request.range.offset = 250'000;
-  auto beyond = executor_.wait(source().read_scattered(Context::background(), request, pieces));
+  auto beyond = executor_.block_on(source().read_scattered(Context::background(), request, pieces));
   ASSERT_FALSE(beyond);
   EXPECT_EQ(beyond.error().code(), StatusCode::kOutOfRange) << beyond.error().to_string();
 }
@@ -297,7 +298,7 @@ TEST_P(SourceContract, AContextThatHasEndedIsNotServed) {
   EXPECT_EQ(stat("f", late).error().code(), StatusCode::kTimedOut);
   EXPECT_EQ(read("f", {0, 1}, {}, cancelled).error().code(), StatusCode::kCancelled);
   EXPECT_EQ(read("f", {0, 1}, {}, late).error().code(), StatusCode::kTimedOut);
-  auto listed = executor_.wait(source().list(cancelled, {root_, false, ""}));
+  auto listed = executor_.block_on(source().list(cancelled, {root_, false, ""}));
   EXPECT_EQ(listed.error().code(), StatusCode::kCancelled);
 }
 

@@ -197,7 +197,7 @@ TEST_F(CredentialFiles, ACustomersKeyThatIsReplacedIsTakenUp) {
   EXPECT_TRUE(reads_in_time(reader_));
 }
 
-TEST_F(CredentialFiles, AStoreThatRefusesEverythingIsNotAskedTwiceForEachRead) {
+TEST_F(CredentialFiles, DeniedReadIsNotRetried) {
   reader_.config = config("az", write("AZURE_STORAGE_SAS_TOKEN=sv=2020-01-01&sig=ONLY\n"));
   reader_.config.options["account"] = "account";
   server_.then_send_and_keep(refusal("403 Forbidden", "AuthorizationFailure"));
@@ -250,7 +250,7 @@ TEST_F(CredentialFiles, WhatTheyHoldStandsInNoMessage) {
       reader.config.options["account"] = "account";
       server.then_send(answer);
       EXPECT_THAT(reader.failure(0, kSize).to_string(), Not(HasSubstr("HUSH")));
-      auto listed = reader.executor.wait(reader.source().list(Context::background(), {}));
+      auto listed = reader.executor.block_on(reader.source().list(Context::background(), {}));
       ASSERT_FALSE(listed);
       EXPECT_THAT(listed.error().to_string(), Not(HasSubstr("HUSH")));
     }

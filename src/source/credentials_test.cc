@@ -64,7 +64,7 @@ TEST_F(CredentialsTest, AFileThatIsReplacedServesStatsAsWell) {
   server_.then(known_to("OLD"));
   server_.then(known_to("NEW"));
   auto stat = [&] {
-    return reader_.executor.wait(reader_.source().stat(Context::background(), {"key", {}}));
+    return reader_.executor.block_on(reader_.source().stat(Context::background(), {"key", {}}));
   };
   EXPECT_TRUE(stat());
   write_file("NEW");
@@ -84,7 +84,7 @@ TEST_F(CredentialsTest, AFileThatIsBrokenForAMomentDoesNoHarm) {
   EXPECT_EQ(key_id(server_.requests().back()), "OLD");
 }
 
-TEST_F(CredentialsTest, AStoreThatRefusesEverythingIsAskedOnceForEachRead) {
+TEST_F(CredentialsTest, DeniedReadIsSentOnce) {
   write_file("ONLY");
   server_.then_send_and_keep(refusal("403 Forbidden", "AccessDenied"));
   for (int i = 0; i < 20; ++i) {
@@ -143,7 +143,7 @@ TEST_F(RoleTest, GivesTheCredentialsOfReads) {
   EXPECT_EQ(header(server_.requests()[0], "x-amz-security-token"), "t0ken");
 }
 
-TEST_F(RoleTest, IsAskedAgainWhenTheStoreRefusesWhatItGave) {
+TEST_F(RoleTest, IsQueriedAgainAfterADenial) {
   role_.then_send(as_role("FIRST"));
   role_.then_send(as_role("SECOND"));
   server_.then(serve_only("FIRST"));
@@ -181,7 +181,7 @@ TEST_F(RoleTest, IsAskedOnceForManyWhoWait) {
 
 TEST_F(RoleTest, ThatIsSilentEndsTheAttempt) {
   role_.then([](const Exchange& exchange) { exchange.stall(); });
-  reader_.terms.first_byte_max = 100ms;
+  reader_.timeouts.first_byte_timeout = 100ms;
   Status status = reader_.failure(0, kSize);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status.to_string();
   EXPECT_THAT(status.to_string(), HasSubstr("credentials"));

@@ -83,7 +83,7 @@ TEST_F(EncodedObjects, StoreIsAskedForBytesAsStored) {
 
 TEST_F(EncodedObjects, HeadWithoutSizeIsRefused) {
   server_.then_send("HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n");
-  auto found = reader_.executor.wait(reader_.source().stat({}, {.key = "key"}));
+  auto found = reader_.executor.block_on(reader_.source().stat({}, {.key = "key"}));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), StatusCode::kUnsupported) << found.error().to_string();
   EXPECT_THAT(found.error().to_string(), HasSubstr("names no size"));
@@ -107,10 +107,10 @@ TEST(UnversionedObjects, ChangeOfSizeIsAChange) {
     server.then_send(part("1000"));
     server.then_send(head(size_after));
   }
-  auto found = reader.executor.wait(reader.source().stat({}, {.key = "key"}));
+  auto found = reader.executor.block_on(reader.source().stat({}, {.key = "key"}));
   ASSERT_TRUE(found) << found.error().to_string();
   reader.object_size = kSize;
-  for (StatusCode code : {StatusCode::kUnsupported, StatusCode::kChanged}) {
+  for (StatusCode code : {StatusCode::kUnsupported, StatusCode::kVersionChanged}) {
     auto read = reader.read(0, kSize, "key", found->version);
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code(), code) << read.error().to_string();
@@ -140,14 +140,14 @@ class EncodingServers : public ::testing::Test {
  protected:
   Result<std::string> read(OpendalConfig config, const std::string& key) {
     LEAT_TRY(auto source, OpendalSource::open(std::move(config)));
-    LEAT_TRY(SourceObject object, executor_.wait(source->stat({}, {.key = key})));
+    LEAT_TRY(SourceObject object, executor_.block_on(source->stat({}, {.key = key})));
     std::string into(object.size, '?');
     ReadRequest request{.key = key,
                         .range = {0, object.size},
                         .if_version = object.version,
                         .object_size = object.size};
     auto task = source->read({}, request, std::as_writable_bytes(std::span(into)));
-    LEAT_CHECK_OK(executor_.wait(std::move(task)));
+    LEAT_CHECK_OK(executor_.block_on(std::move(task)));
     return into;
   }
   static OpendalConfig web(const std::string& endpoint) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/server_process_test.h"
-#include "source/opendal_source.h"
+#include "source/stores/opendal_source.h"
 
 namespace leat::testing {
 

@@ -20,11 +20,11 @@
 #include <stop_token>
 #include <thread>
 
-#include "runtime/activity.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 #include "source/fault_schedule_test.h"
-#include "source/steady/steady_source.h"
-#include "source/version_forms_source.h"
+#include "source/retry/retrying_source.h"
+#include "source/stores/version_forms_source.h"
 
 namespace leat {
 namespace {
@@ -75,7 +75,7 @@ class ScheduleRun {
 
   static Task<bool> all(ScheduleRun* run) {
     auto executor = co_await boost::asio::this_coro::executor;
-    Activity activity;
+    Gate activity;
     auto spawn = [&](Task<> task) {
       boost::asio::co_spawn(executor, then_leave(std::move(task), *activity.enter()),
                             boost::asio::detached);
@@ -99,7 +99,7 @@ class ScheduleRun {
     std::string etag;      // demanded
   };
 
-  static Task<> then_leave(Task<> task, Activity::Token token) { co_await std::move(task); }
+  static Task<> then_leave(Task<> task, Gate::Holder token) { co_await std::move(task); }
 
   static Task<> refuse(ScheduleRun* run) {
     (void)co_await sleep_for({}, run->plan_.refuses->first);
@@ -123,10 +123,10 @@ class ScheduleRun {
       if (one.deadline) asked.context = asked.context.with_timeout(*one.deadline);
       asked.cancelled_at =
           std::make_shared<std::atomic<Clock::time_point>>(Clock::time_point::max());
-      auto over = SharedResult<bool>::make();
+      auto over = SharedPromise<bool>::make();
       if (one.cancel) {
         asked.context.cancel = stop.get_token();
-        auto leave = [](Task<> task, std::shared_ptr<SharedResult<bool>> over) -> Task<> {
+        auto leave = [](Task<> task, std::shared_ptr<SharedPromise<bool>> over) -> Task<> {
           co_await std::move(task);
           over->set(true);
         };
@@ -271,7 +271,7 @@ class ScheduleRun {
         return cancelled;
       case StatusCode::kNotFound:
         return !is_list && versions == 0;
-      case StatusCode::kChanged:
+      case StatusCode::kVersionChanged:
         return is_read && one.demands_version &&
                (one.stale || versions > asked.first_version + 1 ||
                 store_.has_befallen(StoreFault::Kind::kWrongEtag, one.key));
@@ -284,10 +284,10 @@ class ScheduleRun {
 
   void expect_nothing_left() {
     auto* forms = dynamic_cast<VersionFormsSource*>(source_.get());
-    auto* steady = dynamic_cast<SteadySource*>(forms->inner().get());
-    if (steady->pace().in_flight() != 0 || steady->pace().waiting() != 0) {
+    auto* retrying = dynamic_cast<RetryingSource*>(forms->inner().get());
+    if (retrying->pacer().in_flight() != 0 || retrying->pacer().waiting() != 0) {
       problems_.push_back(fmt::format("{} requests are under way and {} wait, of nobody",
-                                      steady->pace().in_flight(), steady->pace().waiting()));
+                                      retrying->pacer().in_flight(), retrying->pacer().waiting()));
     }
     for (const std::string& violation : store_.violations()) problems_.push_back(violation);
     std::lock_guard lock(tally_.mutex);

@@ -35,7 +35,7 @@ TEST_F(HdfsPermission, ARefusalIsToldAsOne) {
   ListRequest below;
   below.prefix = "secret/";
   auto list = reader.source().list(Context::background(), below);
-  const Result<ListPage> listed = reader.executor.wait(std::move(list));
+  const Result<ListPage> listed = reader.executor.block_on(std::move(list));
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code(), StatusCode::kPermissionDenied);
 }

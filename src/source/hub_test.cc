@@ -27,7 +27,7 @@ class HubTest : public testing::AwsTest {
     reader_.config = hub_->config();
   }
   Result<SourceObject> stat(const std::string& key) {
-    return reader_.executor.wait(reader_.source().stat(Context::background(), {key, {}}));
+    return reader_.executor.block_on(reader_.source().stat(Context::background(), {key, {}}));
   }
   // Returns the lines of the hub's log that contain a text.
   size_t asked(const std::string& text) {
@@ -60,7 +60,7 @@ TEST_F(HubTest, TheTokenStaysWithTheHub) {
   EXPECT_THAT(hub_->log(), Not(HasSubstr("s1gned Bearer")));
 }
 
-TEST_F(HubTest, WhereTheBytesAreIsRememberedUntilTheyAreRefused) {
+TEST_F(HubTest, LocationIsCachedUntilItIsDenied) {
   hub_->put(kLarge, content(0, kLargeSize));
   reader_.config.options["commit_lasts_ms"] = "3600000";
   for (int i = 0; i < 5; ++i) EXPECT_EQ(reader_.read(0, 500, kLarge), content(0, 500));
@@ -85,7 +85,7 @@ TEST_F(HubTest, ABranchStaysAtItsCommitForAWhile) {
   EXPECT_EQ(other.read(0, 6, kLarge), "later!");
   auto changed = other.read(0, 6, kLarge, before->version);
   ASSERT_FALSE(changed);
-  EXPECT_EQ(changed.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(changed.error().code(), StatusCode::kVersionChanged);
 }
 
 TEST_F(HubTest, ARevisionIsPartOfTheName) {
@@ -112,7 +112,7 @@ TEST_F(HubTest, ModelsHaveNoKindInTheirName) {
   testing::curl({"-X", "PUT", "-d", "bytes", hub_->endpoint() + "/owner/model/weights/a.bin"});
   SourcePtr source = open_source(url.value()).value();
   auto found =
-      reader_.executor.wait(source->stat(Context::background(), {"model/weights/a.bin", {}}));
+      reader_.executor.block_on(source->stat(Context::background(), {"model/weights/a.bin", {}}));
   EXPECT_TRUE(found) << found.error().to_string();
 }
 
@@ -134,7 +134,7 @@ TEST_F(HubTest, OthersAreAskedForATokenThatIsReadAgain) {
 }
 
 TEST_F(HubTest, AHubItselfIsNotListed) {
-  auto listed = reader_.executor.wait(reader_.source().list(Context::background(), {}));
+  auto listed = reader_.executor.block_on(reader_.source().list(Context::background(), {}));
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().code(), StatusCode::kUnsupported);
   EXPECT_THAT(listed.error().to_string(), HasSubstr("name a repository"));
@@ -148,7 +148,7 @@ TEST_F(HubTest, AUrlThatLastsLongerThanAnyClockIsUsed) {
 
 TEST_F(HubTest, AListingWithoutAnEndEnds) {
   hub_->put("some/dataset/endless/file", content(0, 10));
-  auto page = reader_.executor.wait(
+  auto page = reader_.executor.block_on(
       reader_.source().list(Context::background(), {"some/dataset/endless/", false, ""}));
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);

@@ -28,7 +28,7 @@ TEST(IoTimeout, IsADurationOrNever) {
   }
 }
 
-TEST(IoTimeout, ACommandThatIsNotToWaitLeavesAGivenOneAsItIs) {
+TEST(IoTimeout, CommandKeepsAGivenIoTimeout) {
   EXPECT_EQ(io_timeout_of(without_waiting(url(""))).value(), 0s);
   EXPECT_EQ(io_timeout_of(without_waiting(url("7s"))).value(), 7s);
 }

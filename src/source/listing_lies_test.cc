@@ -42,7 +42,7 @@ class ListingLies : public ::testing::Test {
   Result<ListPage> list(const std::string& body, std::string type = "application/xml") {
     tell(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}", type,
                      body.size(), body));
-    return reader_.executor.wait(
+    return reader_.executor.block_on(
         reader_.source().list(Context::background(), {.prefix = "d/", .token = ""}));
   }
 
@@ -103,15 +103,15 @@ TEST_F(ListingLies, TheListingOfAnotherPrefixIsNotOurs) {
   EXPECT_THAT(page.error().to_string(), HasSubstr("another listing, in which is 'a'"));
 }
 
-TEST_F(ListingLies, SilenceWithinAPageIsNotLongerThanWithinARead) {
+TEST_F(ListingLies, PageHasTheIdleTimeoutOfARead) {
   server_.then([this](const LyingServer::Exchange& exchange) {
     const std::string whole = answer();
     exchange.send(whole.substr(0, whole.size() - 100));
     exchange.stall();
   });
   ASSERT_TRUE(list(lawful("d/")));  // by the previous script
-  ListRequest request{.prefix = "d/", .token = "", .terms = {.silence_max = 200ms}};
-  auto page = reader_.executor.wait(reader_.source().list(Context::background(), request));
+  ListRequest request{.prefix = "d/", .token = "", .timeouts = {.idle_timeout = 200ms}};
+  auto page = reader_.executor.block_on(reader_.source().list(Context::background(), request));
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().code(), StatusCode::kUnavailable);
   EXPECT_THAT(page.error().to_string(), HasSubstr("no bytes from the store for 200 ms"));

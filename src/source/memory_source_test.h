@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "source/source.h"
 
 namespace leat::testing {
@@ -63,16 +63,16 @@ class MemorySource : public Source {
   uint64_t changes() const { return changes_; }
   uint64_t read_bytes() const { return read_bytes_; }
   // Reads that are blocked now.
-  uint64_t held() const { return held_; }
+  uint64_t blocked_reads() const { return blocked_reads_; }
 
   // From now on reads block, after being counted, until release_reads(), their deadline or their
   // cancellation. A blocked read returns the content at its release.
-  void hold_reads() {
+  void block_reads() {
     std::lock_guard lock(mutex_);
-    if (!gate_) gate_ = SharedResult<bool>::make();
+    if (!gate_) gate_ = SharedPromise<bool>::make();
   }
   void release_reads() {
-    std::shared_ptr<SharedResult<bool>> gate;
+    std::shared_ptr<SharedPromise<bool>> gate;
     {
       std::lock_guard lock(mutex_);
       gate.swap(gate_);
@@ -110,11 +110,11 @@ class MemorySource : public Source {
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
     ++reads_;
     if (auto alive = context.check("read"); !alive) co_return alive;
-    std::shared_ptr<SharedResult<bool>> gate = current_gate();
+    std::shared_ptr<SharedPromise<bool>> gate = current_gate();
     if (gate) {
-      ++held_;
-      Result<bool> released = co_await gate->wait(context, "a held read");
-      --held_;
+      ++blocked_reads_;
+      Result<bool> released = co_await gate->wait(context, "a blocked read");
+      --blocked_reads_;
       if (!released) co_return Error(released.error());
     }
     co_return read_now(request, into);
@@ -161,8 +161,9 @@ class MemorySource : public Source {
    public:
     Writer(MemorySource& source, WriteRequest request)
         : source_(source), request_(std::move(request)) {}
-    bool repeats() const override { return true; }
-    Task<Result<>> append(Context context, std::span<const std::byte> part, AttemptTerms) override {
+    bool is_retryable() const override { return true; }
+    Task<Result<>> append(Context context, std::span<const std::byte> part,
+                          AttemptTimeouts) override {
       ++source_.changes_;
       if (auto alive = context.check("append"); !alive) co_return alive;
       std::lock_guard lock(source_.mutex_);
@@ -170,12 +171,12 @@ class MemorySource : public Source {
       content_.append(reinterpret_cast<const char*>(part.data()), part.size());
       co_return Result<>();
     }
-    Task<Result<SourceObject>> finish(Context context, AttemptTerms) override {
+    Task<Result<SourceObject>> complete(Context context, AttemptTimeouts) override {
       ++source_.changes_;
       if (auto alive = context.check("finish"); !alive) co_return Error(alive.error());
       co_return source_.write_now(request_, content_);
     }
-    Task<Result<>> abandon(Context, AttemptTerms) override { co_return Result<>(); }
+    Task<Result<>> abort(Context, AttemptTimeouts) override { co_return Result<>(); }
 
    private:
     MemorySource& source_;
@@ -208,7 +209,7 @@ class MemorySource : public Source {
     }
     const Version& wanted = request.condition.version;
     if (wanted.known() && (!there || found->second.object.version != wanted)) {
-      return error(StatusCode::kChanged,
+      return error(StatusCode::kVersionChanged,
                    fmt::format("{}/{} is not {} any more", name_, request.key, wanted.to_string()));
     }
     return put_locked(request.key, std::move(content));
@@ -225,7 +226,7 @@ class MemorySource : public Source {
     return write_now({.key = to, .condition = {.absent = if_absent}}, std::move(content));
   }
 
-  std::shared_ptr<SharedResult<bool>> current_gate() const {
+  std::shared_ptr<SharedPromise<bool>> current_gate() const {
     std::lock_guard lock(mutex_);
     return gate_;
   }
@@ -291,13 +292,13 @@ class MemorySource : public Source {
     const auto& [object, content] = found->second;
     if (request.if_version.known() && request.if_version != object.version &&
         lie_ != Lie::kIgnoreVersion) {
-      return error(StatusCode::kChanged,
+      return error(StatusCode::kVersionChanged,
                    fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
                                object.version.to_string(), request.if_version.to_string()));
     }
     if (request.range.end() > content.size() || into.size() != request.range.size) {
       return error(StatusCode::kOutOfRange,
-                   fmt::format("{}/{} has {} bytes; {} at {} were asked for", name_, request.key,
+                   fmt::format("{}/{} has {} bytes; {} at {} were requested", name_, request.key,
                                content.size(), request.range.size, request.range.offset));
     }
     if (into.empty()) return {};
@@ -315,13 +316,13 @@ class MemorySource : public Source {
   const std::string name_;
   const size_t page_entries_;
   SourceCapabilities capabilities_;
-  std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, held_ = 0,
+  std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, blocked_reads_ = 0,
                         changes_ = 0;
 
   mutable std::mutex mutex_;
   std::map<std::string, Stored> objects_;
   uint64_t puts_ = 0;
-  std::shared_ptr<SharedResult<bool>> gate_;
+  std::shared_ptr<SharedPromise<bool>> gate_;
   StatusCode fail_code_ = StatusCode::kUnavailable;
   int fail_count_ = 0;
   Lie lie_ = Lie::kNone;

@@ -20,8 +20,8 @@ class PiecewiseSource : public MemorySource {
   using MemorySource::MemorySource;
 
   // Each read, also one in flight, delivers its first `bytes` and waits; UINT64_MAX: all.
-  void give(uint64_t bytes) {
-    change([&] { given_ = bytes; });
+  void allow(uint64_t bytes) {
+    change([&] { allowed_ = bytes; });
   }
   // Reads in flight fail at their position, after the permitted bytes.
   void break_off(StatusCode code) {
@@ -45,11 +45,11 @@ class PiecewiseSource : public MemorySource {
     if (!got) co_return got;
     for (uint64_t done = 0; done < into.size();) {
       const State now = state();
-      const uint64_t to = std::min<uint64_t>(now.given, into.size());
+      const uint64_t to = std::min<uint64_t>(now.allowed, into.size());
       if (to > done) {
         std::memcpy(into.data() + done, content.data() + done, to - done);
         done = to;
-        request.progress.arrived(done);
+        request.progress.report(done);
       } else if (now.breaks != before) {
         co_return error(now.code, "it breaks off as the test ordered");
       } else {
@@ -62,15 +62,15 @@ class PiecewiseSource : public MemorySource {
 
  private:
   struct State {
-    uint64_t given;
+    uint64_t allowed;
     unsigned breaks;
     StatusCode code;
-    std::shared_ptr<SharedResult<bool>> changed;
+    std::shared_ptr<SharedPromise<bool>> changed;
   };
 
   State state() const {
     std::lock_guard lock(mutex_);
-    return {given_, breaks_, code_, changed_};
+    return {allowed_, breaks_, code_, changed_};
   }
   unsigned begin(uint64_t offset) {
     std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ class PiecewiseSource : public MemorySource {
   }
   template <class Change>
   void change(const Change& apply) {
-    std::shared_ptr<SharedResult<bool>> changed = SharedResult<bool>::make();
+    std::shared_ptr<SharedPromise<bool>> changed = SharedPromise<bool>::make();
     {
       std::lock_guard lock(mutex_);
       apply();
@@ -89,11 +89,11 @@ class PiecewiseSource : public MemorySource {
   }
 
   mutable std::mutex mutex_;  // leaf
-  uint64_t given_ = UINT64_MAX;
+  uint64_t allowed_ = UINT64_MAX;
   unsigned breaks_ = 0;
   StatusCode code_ = StatusCode::kUnavailable;
   std::vector<uint64_t> offsets_;
-  std::shared_ptr<SharedResult<bool>> changed_ = SharedResult<bool>::make();
+  std::shared_ptr<SharedPromise<bool>> changed_ = SharedPromise<bool>::make();
 };
 
 }  // namespace leat::testing

@@ -9,11 +9,11 @@
 namespace leat {
 
 // Receives the progress. Thread-safe; called from any thread, one call at a time.
-class ArrivalListener {
+class ProgressListener {
  public:
-  virtual ~ArrivalListener() = default;
+  virtual ~ProgressListener() = default;
   // `bytes` have arrived, counted from the start; never decreases. Does not wait.
-  virtual void arrived(uint64_t bytes) = 0;
+  virtual void on_bytes(uint64_t bytes) = 0;
   // The value reported last.
   virtual uint64_t bytes() const = 0;
 };
@@ -23,27 +23,27 @@ class ArrivalListener {
 class ReadProgress {
  public:
   ReadProgress() = default;
-  explicit ReadProgress(ArrivalListener& listener) : listener_(&listener) {}
+  explicit ReadProgress(ProgressListener& listener) : listener_(&listener) {}
 
-  bool wanted() const { return listener_ != nullptr; }
-  void arrived(uint64_t bytes) const {
-    if (listener_ != nullptr) listener_->arrived(before_ + bytes);
+  bool has_listener() const { return listener_ != nullptr; }
+  void report(uint64_t bytes) const {
+    if (listener_ != nullptr) listener_->on_bytes(offset_ + bytes);
   }
   // Bytes reported of this read.
   uint64_t bytes() const {
     const uint64_t all = listener_ == nullptr ? 0 : listener_->bytes();
-    return all > before_ ? all - before_ : 0;
+    return all > offset_ ? all - offset_ : 0;
   }
   // Returns the progress of the part behind the first `bytes` of this read.
   ReadProgress after(uint64_t bytes) const {
     ReadProgress rest = *this;
-    rest.before_ += bytes;
+    rest.offset_ += bytes;
     return rest;
   }
 
  private:
-  ArrivalListener* listener_ = nullptr;
-  uint64_t before_ = 0;
+  ProgressListener* listener_ = nullptr;
+  uint64_t offset_ = 0;
 };
 
 }  // namespace leat

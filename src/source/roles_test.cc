@@ -149,7 +149,7 @@ TEST_F(AssumedRole, ByARealServer) {
     std::string into(kSize, '?');
     auto read = source->read(Context::background(), {"key", {0, kSize}, {}, {}},
                              std::as_writable_bytes(std::span(into)));
-    auto done = reader_.executor.wait(std::move(read));
+    auto done = reader_.executor.block_on(std::move(read));
     EXPECT_TRUE(done) << done.error().to_string();
     EXPECT_EQ(into, testing::content(0, kSize));
   }
@@ -239,7 +239,7 @@ TEST_F(HandedOut, ByAProgram) {
   EXPECT_TRUE(reader_.reads(0, kSize));
 }
 
-TEST_F(HandedOut, AProfileThatIsAskedForGoesBeforeTheEnvironment) {
+TEST_F(HandedOut, RequestedProfilePrecedesEnvironment) {
   set_keys();
   write_file("PROFILE", "other");
   reader_.config.options["profile"] = "other";

@@ -42,9 +42,9 @@ class S3Options : public testing::AwsTest {
         fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", page.size(), page));
     server_.then_send_and_keep(lawful(0, kSize));
     auto& executor = reader_.executor;
-    auto found = executor.wait(reader_.source().stat(Context::background(), {"key", {}}));
+    auto found = executor.block_on(reader_.source().stat(Context::background(), {"key", {}}));
     EXPECT_TRUE(found) << found.error().to_string();
-    auto listed = executor.wait(reader_.source().list(Context::background(), {}));
+    auto listed = executor.block_on(reader_.source().list(Context::background(), {}));
     EXPECT_TRUE(listed) << listed.error().to_string();
     EXPECT_TRUE(reader_.reads(0, kSize));
     ASSERT_EQ(server_.requests().size(), 3u);
@@ -62,7 +62,7 @@ TEST_F(S3Options, ACustomersKeyIsSentWithHeadsAndReads) {
         "HTTP/1.1 200 OK\r\nContent-Length: 16\r\nETag: \"v\"\r\n"
         "Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\n\r\n");
     server.then_send_and_keep(lawful(0, kSize));
-    auto found = reader.executor.wait(reader.source().stat(Context::background(), {"key", {}}));
+    auto found = reader.executor.block_on(reader.source().stat(Context::background(), {"key", {}}));
     EXPECT_TRUE(found) << found.error().to_string();
     EXPECT_TRUE(reader.reads(0, kSize));
     for (const std::string& request : server.requests()) {
@@ -117,8 +117,8 @@ TEST_F(S3Options, WritesAreEncryptedAsAsked) {
     OpendalConfig config = reader_.config;
     config.options["sse"] = sse;
     auto source = OpendalSource::open(config).value();
-    auto put =
-        reader_.executor.wait(source->write({}, {"key"}, std::as_bytes(std::span("content", 7))));
+    auto put = reader_.executor.block_on(
+        source->write({}, {"key"}, std::as_bytes(std::span("content", 7))));
     ASSERT_TRUE(put) << put.error().to_string();
     std::string head = moto->ask("key", {"-I"});
     std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -133,7 +133,7 @@ TEST_F(S3Options, WritesNameTheirKey) {
   server_.then_send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"v\"\r\n\r\n");
   auto source = OpendalSource::open(reader_.config).value();
   auto put =
-      reader_.executor.wait(source->write({}, {"key"}, std::as_bytes(std::span("content", 7))));
+      reader_.executor.block_on(source->write({}, {"key"}, std::as_bytes(std::span("content", 7))));
   EXPECT_TRUE(put) << put.error().to_string();
   const std::string request = server_.requests().at(0);
   EXPECT_EQ(header(request, "x-amz-server-side-encryption"), "aws:kms");
@@ -148,8 +148,8 @@ TEST_F(S3Options, ChildThatReadsFromAVirtualHost) {
   auto url = StoreUrl::parse("s3://bucket?endpoint=http://s3.invalid&addressing=virtual").value();
   SourcePtr source = open_source(url).value();
   std::string into(kSize, '?');
-  auto done = reader_.executor.wait(source->read(Context::background(), {key, {0, kSize}, {}, {}},
-                                                 std::as_writable_bytes(std::span(into))));
+  auto done = reader_.executor.block_on(source->read(
+      Context::background(), {key, {0, kSize}, {}, {}}, std::as_writable_bytes(std::span(into))));
   EXPECT_TRUE(done) << done.error().to_string();
 }
 
@@ -170,9 +170,9 @@ TEST_F(S3Options, ContradictionsAreRefused) {
     return opened ? "none" : opened.error().to_string();
   };
   EXPECT_THAT(refused("sse=AES"), HasSubstr("is none of AES256, aws:kms, aws:kms:dsse"));
-  EXPECT_THAT(refused("sse_kms_key=k"), HasSubstr("says nothing without sse=aws:kms"));
+  EXPECT_THAT(refused("sse_kms_key=k"), HasSubstr("has no effect without sse=aws:kms"));
   EXPECT_THAT(refused("sse=AES256&sse_customer_key_file=/f"), HasSubstr("cannot be given with"));
-  EXPECT_THAT(refused("external_id=x"), HasSubstr("says nothing without option role"));
+  EXPECT_THAT(refused("external_id=x"), HasSubstr("has no effect without option role"));
   EXPECT_THAT(refused("role=arn&anonymous=true"), HasSubstr("cannot be given with"));
   EXPECT_THAT(refused("requester_pays=yes"), HasSubstr("must be 'true' or 'false'"));
   EXPECT_THAT(refused("sse_customer_key=HUSH"), Not(HasSubstr("HUSH")));

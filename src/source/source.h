@@ -20,15 +20,15 @@
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
-#include "source/file/source_file.h"
 #include "source/read_progress.h"
+#include "source/source_file.h"
 
 namespace leat {
 
 // Capabilities of a store. An unsupported operation is emulated by a layer above or rejected.
 struct SourceCapabilities {
   // A ranged read can demand a version. Otherwise the source itself does stat, read, stat and
-  // returns kChanged on a difference; docs/semantics.md names the window that remains.
+  // returns kVersionChanged on a difference; docs/semantics.md names the window that remains.
   bool conditional_read = false;
   // Minimum size of reads that are not cached on disk. It is small where a request is cheap and the
   // store reads ahead by itself.
@@ -66,16 +66,16 @@ struct AttemptReport {
   Clock::duration retry_after{};  // requested by the store; zero: not given
 };
 
-// Silence limits of one attempt. Sources without a network ignore them.
-struct AttemptTerms {
-  std::chrono::milliseconds first_byte_max{10'000};
-  std::chrono::milliseconds silence_max{10'000};  // between two pieces of a response
-  AttemptReport* report = nullptr;                // if not null, filled before the task ends
+// Timeouts of one attempt. Sources without a network ignore them.
+struct AttemptTimeouts {
+  std::chrono::milliseconds first_byte_timeout{10'000};
+  std::chrono::milliseconds idle_timeout{10'000};  // between two pieces of a response
+  AttemptReport* report = nullptr;                 // if not null, filled before the task ends
 };
 
 struct StatRequest {
   std::string key;
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
   // For a source that caches responses for many clients: maximum age of the metadata it may return.
   Clock::duration age_max{0};
 };
@@ -84,7 +84,7 @@ struct ListRequest {
   std::string prefix;      // "" or ends in '/'
   bool recursive = false;  // false: one level, deeper keys folded into prefixes
   std::string token;       // next_token of the previous page; empty for the first
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
   Clock::duration age_max{0};  // as in StatRequest
 };
 
@@ -94,16 +94,16 @@ struct ListPage {
   std::string next_token;  // empty: no more pages
   // Number of names that the store has but `objects` lacks: keys that cannot be addressed, things
   // that are neither file nor directory. Each is counted once over the pages of a listing.
-  uint64_t left_out = 0;
-  std::string left_out_example = {};  // one of them, as the store writes it; may be empty
-  Clock::duration age{0};             // age of the store's listing; at most the request's age_max
+  uint64_t skipped = 0;
+  std::string skipped_example = {};  // one of them, as the store writes it; may be empty
+  Clock::duration age{0};            // age of the store's listing; at most the request's age_max
 };
 
 struct ReadRequest {
   std::string key;
   ByteRange range;     // within the object; the caller knows its size
   Version if_version;  // kNone: the present version
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
   uint64_t object_size = 0;  // as far as the caller knows it; 0: unknown
   // A source may report arrived bytes to it, but only if the response is known to have the demanded
   // version. A caller that passes a request on a second time passes rest_of() it.
@@ -134,42 +134,42 @@ struct WriteCondition {
 struct WriteRequest {
   std::string key;
   WriteCondition condition = {};
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
 };
 
 struct CopyRequest {
   std::string from, to;
   bool if_absent = false;
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
 };
 
 struct RenameRequest {
   std::string from, to;
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
 };
 
 struct RemoveRequest {
   std::vector<std::string> keys;
-  AttemptTerms terms = {};
+  AttemptTimeouts timeouts = {};
 };
 
-// An object that is written in parts and is invisible before finish(). One call at a time.
-// Destroying a writer that is neither finished nor abandoned abandons it in the background, if the
-// store can be reached then. object_stream.h cuts a stream of bytes into parts.
+// An object that is written in parts and is invisible before complete(). One call at a time.
+// Destroying a writer that is neither completed nor aborted aborts it in the background, if the
+// store can be reached then. part_writer.h cuts a stream of bytes into parts.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
 
-  // Whether append() or finish() may be repeated after kUnavailable or kThrottled, which the source
-  // returns after its own attempts. If not, only abandon() may follow.
-  virtual bool repeats() const = 0;
+  // Whether append() or complete() may be repeated after kUnavailable or kThrottled, which the
+  // source returns after its own attempts. If not, only abort() may follow.
+  virtual bool is_retryable() const = 0;
   // Appends the next part, which is copied or sent when the task has ended. All parts but the last
   // have at least part_bytes_min bytes.
   virtual Task<Result<>> append(Context context, std::span<const std::byte> part,
-                                AttemptTerms terms) = 0;
+                                AttemptTimeouts timeouts) = 0;
   // Completes the object and returns what Source::write returns. The condition is evaluated now.
-  virtual Task<Result<SourceObject>> finish(Context context, AttemptTerms terms) = 0;
-  virtual Task<Result<>> abandon(Context context, AttemptTerms terms) = 0;
+  virtual Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) = 0;
+  virtual Task<Result<>> abort(Context context, AttemptTimeouts timeouts) = 0;
 };
 
 using ObjectWriterPtr = std::unique_ptr<ObjectWriter>;
@@ -190,12 +190,12 @@ class Source {
   virtual const SourceCapabilities& capabilities() const = 0;
   // Number of concurrent requests that the store takes now, at least 1; the maximum for a source
   // without such a limit. A hint for prefetching: further requests wait, none is rejected.
-  virtual unsigned window() const { return std::numeric_limits<unsigned>::max(); }
+  virtual unsigned concurrency_hint() const { return std::numeric_limits<unsigned>::max(); }
 
   // Returns how long names may be cached after the request to the store. The bound holds whatever
   // freshness the mount has, unless names never change. A source that receives invalidations
   // returns a short time while they are not live. Never waits.
-  virtual Clock::duration names_last() const { return Clock::duration::max(); }
+  virtual Clock::duration metadata_ttl_max() const { return Clock::duration::max(); }
 
   // Returns how long names in `directory` ("" or ending in '/') may be cached, counted from the
   // request to the store. A source that has its own freshness, as a mount of a cluster has, returns
@@ -217,10 +217,10 @@ class Source {
   // expire: it continues after the last key of its page, whatever has changed since.
   virtual Task<Result<ListPage>> list(Context context, ListRequest request) = 0;
 
-  // Fills `into` (into.size() == request.range.size) or fails. Returns kChanged if the object is no
-  // longer `if_version`, kNotFound, kOutOfRange, or kUnavailable for a body that is too short or
-  // too long. `into` is not written after the task ended, also when it was cancelled. Bytes that
-  // were reported to `progress` are not written again.
+  // Fills `into` (into.size() == request.range.size) or fails. Returns kVersionChanged if the
+  // object is no longer `if_version`, kNotFound, kOutOfRange, or kUnavailable for a body that is
+  // too short or too long. `into` is not written after the task ended, also when it was cancelled.
+  // Bytes that were reported to `progress` are not written again.
   virtual Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) = 0;
   // Like read(), into pieces of memory that are filled in order and together have the size of the
   // range. Uses one request if the source can, else a buffer of its own.
@@ -234,8 +234,8 @@ class Source {
 
   // Writes one object, and creates its directories where those are real. A key that ends in '/'
   // creates a directory without content, with a condition only if the source supports that. Returns
-  // what stat() would, but the mtime only if the response has it. Returns kExists or kChanged if
-  // the condition does not hold.
+  // what stat() would, but the mtime only if the response has it. Returns kExists or
+  // kVersionChanged if the condition does not hold.
   virtual Task<Result<SourceObject>> write(Context context, WriteRequest request,
                                            std::span<const std::byte> content);
   // Starts a write in parts. Sends nothing yet; fails if the store does not support the condition.
@@ -251,7 +251,7 @@ class Source {
 
   // Whether an object that is not `local` may still be opened as a file, because another process of
   // this host caches it on its disks. Never waits.
-  virtual bool hands_over(const std::string& key, uint64_t object_size) const {
+  virtual bool has_local_file(const std::string& key, uint64_t object_size) const {
     static_cast<void>(key);
     static_cast<void>(object_size);
     return false;

@@ -8,21 +8,20 @@ namespace leat::source_metrics {
 namespace {
 
 constexpr char kRequests[] = "leat_source_requests_total";
-constexpr char kRequestsHelp[] = "Requests made of the stores, each attempt for itself";
+constexpr char kRequestsHelp[] = "Requests to stores; each attempt counts";
 constexpr char kRetries[] = "leat_source_retries_total";
-constexpr char kRetriesHelp[] = "Requests sent again after a temporary failure";
+constexpr char kRetriesHelp[] = "Requests retried after a temporary failure";
 constexpr char kWaits[] = "leat_source_wait_seconds_total";
 constexpr char kWaitsHelp[] =
-    "Time in which requests waited for their turn at a store, or for their next attempt";
+    "Time that requests waited for the limiter of a store, or for their next attempt";
 
 const MetricFamily kHttpRequests(
     MetricType::kCounter, "leat_source_http_requests_total",
-    "HTTP requests sent, for credentials as well; without CONNECT and those after a redirection",
-    "method");
+    "HTTP requests sent, including those for credentials; without CONNECT and redirects", "method");
 const MetricFamily kHttpReceived(MetricType::kCounter, "leat_source_http_received_bytes_total",
-                                 "Bytes received in bodies of HTTP answers, refusals included");
+                                 "Bytes received in HTTP response bodies, errors included");
 const MetricFamily kHttpSent(MetricType::kCounter, "leat_source_http_sent_bytes_total",
-                             "Bytes of the bodies of HTTP requests that were sent");
+                             "Bytes sent in HTTP request bodies");
 const MetricFamily kHttpConnections(MetricType::kCounter, "leat_source_http_connections_total",
                                     "Connections opened for HTTP requests", "",
                                     Stability::kExperimental);
@@ -55,42 +54,39 @@ Counter write_requests(kRequests, kRequestsHelp, R"(store_op="write")");
 Counter remove_requests(kRequests, kRequestsHelp, R"(store_op="remove")");
 Counter retries(kRetries, kRetriesHelp, R"(reason="unavailable")");
 Counter retries_throttled(kRetries, kRetriesHelp, R"(reason="throttled")");
-Counter retries_silent(kRetries, kRetriesHelp, R"(reason="silent")");
-Counter retries_held_back("leat_source_retries_held_back_total",
-                          "Retries not sent because the store fails most requests", "",
-                          Stability::kExperimental);
+Counter retries_after_timeout(kRetries, kRetriesHelp, R"(reason="timeout")");
+Counter retry_budget_exhausted(
+    "leat_source_retry_budget_exhausted_total",
+    "Retries not sent because the retry budget of the store is exhausted", "",
+    Stability::kExperimental);
 Counter throttled("leat_source_throttled_total",
-                  "Answers by which the stores asked for fewer requests");
-Counter silences("leat_source_silences_total", "Attempts ended because the store fell silent");
-Counter circuit_openings("leat_source_circuit_openings_total",
-                         "Times that a store was left alone because it failed every request");
-Counter circuit_refusals("leat_source_circuit_refusals_total",
-                         "Requests failed unasked while a store was left alone");
-Counter turn_wait(kWaits, kWaitsHelp, R"(wait="turn")");
+                  "Responses of stores that ask for a lower request rate");
+Counter timeouts("leat_source_timeouts_total",
+                 "Attempts that timed out waiting for data of the store");
+Counter circuit_opened(
+    "leat_source_circuit_opened_total",
+    "Times that the circuit breaker of a store opened because it failed every request");
+Counter circuit_rejected("leat_source_circuit_rejected_total",
+                         "Requests rejected while the circuit breaker of a store was open");
+Counter pacer_wait(kWaits, kWaitsHelp, R"(wait="limiter")");
 Counter retry_wait(kWaits, kWaitsHelp, R"(wait="retry")");
-Counter bytes("leat_source_bytes_total", "Bytes of reads that the stores answered in full");
 Counter written_bytes("leat_source_written_bytes_total", "Bytes written to the stores");
-Counter errors("leat_source_errors_total", "Attempts at requests that the stores failed");
-Counter left_out("leat_source_left_out_total",
-                 "Names left out of listings because they cannot be addressed");
+Counter skipped_keys("leat_source_skipped_keys_total",
+                     "Keys skipped in listings because they cannot be addressed");
 
 bool is_failure(StatusCode code) {
-  return code != StatusCode::kNotFound && code != StatusCode::kChanged &&
+  return code != StatusCode::kNotFound && code != StatusCode::kVersionChanged &&
          code != StatusCode::kCancelled;
 }
 
-void count_failure(StatusCode code) {
-  if (is_failure(code)) errors.add();
-}
-
-void report_left_out(std::once_flag& said, std::string_view store, const LeftOut& names,
-                     std::string_view why) {
+void report_skipped_keys(std::once_flag& logged, std::string_view store, const SkippedKeys& names,
+                         std::string_view why) {
   if (names.count == 0) return;
-  left_out.add(names.count);
-  std::call_once(said, [&] {
+  skipped_keys.add(names.count);
+  std::call_once(logged, [&] {
     log::warning(
-        "{}: {} names are left out of a listing, the first '{}': {}. Said once for this store; "
-        "leat_source_left_out_total counts all",
+        "{}: {} names are skipped in a listing, the first '{}': {}. Logged once for this store; "
+        "leat_source_skipped_keys_total counts all",
         store, names.count, names.example, why);
   });
 }

@@ -15,24 +15,20 @@ namespace leat::source_metrics {
 
 extern Counter stat_requests, list_requests, read_requests, write_requests, remove_requests;
 // Retries, by the outcome of the attempt before them.
-extern Counter retries, retries_throttled, retries_silent;
-extern Counter retries_held_back;                   // the retry budget did not allow them
-extern Counter throttled;                           // responses that asked for fewer requests
-extern Counter silences;                            // attempts that ended in silence
-extern Counter circuit_openings, circuit_refusals;  // of all stores
-extern Counter turn_wait, retry_wait;               // waits for the pace, and between attempts
-extern Counter bytes;                               // of successful reads
-extern Counter written_bytes;                       // accepted by the stores, parts included
-extern Counter errors;                              // attempts that failed because of the store
-extern Counter left_out;                            // names in listings that cannot be addressed
+extern Counter retries, retries_throttled, retries_after_timeout;
+extern Counter retry_budget_exhausted;            // the retry budget did not allow them
+extern Counter throttled;                         // responses that requested a lower rate
+extern Counter timeouts;                          // attempts that timed out
+extern Counter circuit_opened, circuit_rejected;  // of all stores
+extern Counter pacer_wait, retry_wait;            // waits for the pacer, and between attempts
+extern Counter written_bytes;                     // accepted by the stores, parts included
+extern Counter skipped_keys;                      // names skipped in listings
 
 // Whether `code` is neither an ordinary response nor caused by the caller.
 bool is_failure(StatusCode code);
-// Adds to `errors` if is_failure(code).
-void count_failure(StatusCode code);
 
 // Names that a listing skipped: always counted, logged once per store.
-struct LeftOut {
+struct SkippedKeys {
   size_t count = 0;
   std::string example;  // the first
 
@@ -40,7 +36,7 @@ struct LeftOut {
     if (count++ == 0) example = name;
   }
 };
-void report_left_out(std::once_flag& said, std::string_view store, const LeftOut& names,
-                     std::string_view why);
+void report_skipped_keys(std::once_flag& logged, std::string_view store, const SkippedKeys& names,
+                         std::string_view why);
 
 }  // namespace leat::source_metrics

@@ -68,7 +68,7 @@ class HttpFigures : public ::testing::Test {
   }
   template <class T>
   auto ask(Task<Result<T>> task) {
-    return reader_.executor.wait(std::move(task));
+    return reader_.executor.block_on(std::move(task));
   }
 
   LyingServer server_;
@@ -130,7 +130,7 @@ TEST_F(HttpFigures, OfOtherMethods) {
   expect_connections_as_accepted();
 }
 
-TEST_F(HttpFigures, OfARequestThatGotNoAnswerAndOfOneThatFoundNoConnection) {
+TEST_F(HttpFigures, OfRequestsWithoutResponseOrConnection) {
   server_.then([](const Exchange&) {});
   EXPECT_EQ(reader_.failure(0, 16).code(), StatusCode::kUnavailable);
   EXPECT_THAT(grown(), UnorderedElementsAre(Pair(kGet, 1)));

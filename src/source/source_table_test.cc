@@ -8,7 +8,7 @@
 namespace leat {
 namespace {
 
-TEST(SourceTable, TheLastThatWasAddedAnswersAndGivesWayToTheOneBefore) {
+TEST(SourceTable, LastAddedSourceIsFound) {
   SourceTable table;
   SourcePtr first = std::make_shared<testing::MemorySource>("b");
   SourcePtr second = std::make_shared<testing::MemorySource>("b");

@@ -19,9 +19,9 @@
 #include "runtime/executor.h"
 #include "source/anonymous_bucket_test.h"
 #include "source/lying_server_test.h"
-#include "source/opendal_source.h"
-#include "source/steady/steady_source.h"
-#include "source/version_forms_source.h"
+#include "source/retry/retrying_source.h"
+#include "source/stores/opendal_source.h"
+#include "source/stores/version_forms_source.h"
 
 namespace leat::testing {
 
@@ -68,18 +68,18 @@ inline void serve(const LyingServer::Exchange& exchange) {
 class StoreReader {
  public:
   explicit StoreReader(const std::string& endpoint) : config(anonymous_bucket(endpoint)) {
-    terms.report = &report;
+    timeouts.report = &report;
   }
 
-  // Reads with the present config and terms; the first read opens the source.
+  // Reads with the present config and timeouts; the first read opens the source.
   Result<std::string> read(uint64_t offset, uint64_t size, std::string key = "key",
                            Version version = {}) {
     std::string into(size, '?');
     report = {};
     Context patience = Context::background().with_timeout(std::chrono::seconds(20));
-    ReadRequest request{std::move(key), {offset, size}, std::move(version), terms, object_size};
+    ReadRequest request{std::move(key), {offset, size}, std::move(version), timeouts, object_size};
     auto task = source().read(patience, request, std::as_writable_bytes(std::span(into)));
-    Result<> done = executor.wait(std::move(task));
+    Result<> done = executor.block_on(std::move(task));
     if (!done) return Error(done.error());
     return into;
   }
@@ -105,12 +105,13 @@ class StoreReader {
     if (source_) return *source_;
     source_ = OpendalSource::open(config).value();
     if (attempts > 1) {
-      SteadyOptions options;
+      RetryOptions options;
       options.attempts_max = attempts;
-      options.delay_min = std::chrono::milliseconds(1);
-      // Only the terms bound an attempt's silence.
-      options.silence_min = options.list_silence_min = options.silence_max = std::chrono::hours(1);
-      source_ = SteadySource::make(source_, std::move(options));
+      options.backoff_min = std::chrono::milliseconds(1);
+      // Only the timeouts bound an attempt's silence.
+      options.attempt_timeout_min = options.list_timeout_min = options.attempt_timeout_max =
+          std::chrono::hours(1);
+      source_ = RetryingSource::make(source_, std::move(options));
     }
     if (finds_forms) source_ = std::make_shared<VersionFormsSource>(source_);
     return *source_;
@@ -120,7 +121,7 @@ class StoreReader {
   unsigned attempts = 1;
   bool finds_forms = false;  // find version forms, as a mount does
   uint64_t object_size = 0;  // as the reader knows it; 0: unknown
-  AttemptTerms terms;
+  AttemptTimeouts timeouts;
   AttemptReport report;
   Executor executor;
 

@@ -53,7 +53,7 @@ TEST_F(ConnectionTest, CarriesTheNextRead) {
   EXPECT_EQ(server_.requests().size(), 3u);
 }
 
-TEST_F(ConnectionTest, CarriesTheNextReadAfterARefusalAndAfterChunks) {
+TEST_F(ConnectionTest, IsReusedAfterADenialAndChunks) {
   server_.then_send_and_keep("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno!");
   server_.then_send_and_keep(partial_head(0, 4) +
                              "Transfer-Encoding: chunked\r\n\r\n4\r\n!@_%\r\n0\r\n\r\n");
@@ -103,7 +103,7 @@ TEST_F(ConnectionTest, ResetWhileIdleCostsNoAttempt) {
   EXPECT_EQ(server_.connections(), 2u);
 }
 
-TEST_F(ConnectionTest, ClosedInsteadOfAnAnswerIsAskedAgainOnAFreshOne) {
+TEST_F(ConnectionTest, ClosedWithoutResponseIsRetriedOnANewOne) {
   server_.then_send_and_keep(lawful(0, kLarge));
   server_.then([](const Exchange&) {});
   server_.then_send_and_keep(lawful(777, kLarge));
@@ -114,7 +114,7 @@ TEST_F(ConnectionTest, ClosedInsteadOfAnAnswerIsAskedAgainOnAFreshOne) {
 }
 
 // As if a device on the path had dropped all of them.
-TEST_F(ConnectionTest, WhereOneIsDeadTheOtherIdleOnesAreNotTried) {
+TEST_F(ConnectionTest, AfterADeadOneIdleOnesAreNotTried) {
   std::atomic<int> served = 0;
   server_.then([&](const Exchange& exchange) {
     if (served++ < 2) {
@@ -132,9 +132,9 @@ TEST_F(ConnectionTest, WhereOneIsDeadTheOtherIdleOnesAreNotTried) {
   EXPECT_TRUE(reader_.reads(0, kSize));
   EXPECT_TRUE(done.get());
   ASSERT_EQ(server_.connections(), 2u);
-  reader_.terms.first_byte_max = 50ms;
+  reader_.timeouts.first_byte_timeout = 50ms;
   EXPECT_EQ(reader_.failure(7, kSize).code(), StatusCode::kUnavailable);
-  reader_.terms.first_byte_max = 1h;  // only the dead one times out
+  reader_.timeouts.first_byte_timeout = 1h;  // only the dead one times out
   EXPECT_TRUE(reader_.reads(7, kSize));
   EXPECT_EQ(server_.connections(), 3u);
 }
@@ -185,7 +185,7 @@ TEST_F(ConnectionTest, StrayBytesAreNotTheNextAnswer) {
   }
 }
 
-TEST_F(ConnectionTest, StrayBytesThatComeLateAreNotTheNextAnswer) {
+TEST_F(ConnectionTest, LateStrayBytesAreNotTheNextResponse) {
   LyingServer other;
   other.then_send_and_keep(lawful(0, kSize));
   StoreReader elsewhere(other.endpoint());
@@ -220,7 +220,7 @@ TEST_F(TransportTest, ABodyMayEndWithTheConnection) {
   EXPECT_TRUE(reader_.reads(0, kLarge));
 }
 
-TEST_F(TransportTest, ChunksOfAllSizesWithExtensionsAndTrailers) {
+TEST_F(TransportTest, ChunksWithExtensionsAndTrailers) {
   std::string body;
   uint64_t at = 0;
   for (uint64_t size : {1, 2, 4095, 4096, 4097, 50'000, 1}) {
@@ -232,13 +232,13 @@ TEST_F(TransportTest, ChunksOfAllSizesWithExtensionsAndTrailers) {
   EXPECT_TRUE(reader_.reads(0, at));
 }
 
-TEST_F(TransportTest, AWholeObjectIsTakenForARangeThatIsAllOfIt) {
+TEST_F(TransportTest, WholeObjectIsAcceptedForAFullRange) {
   server_.then_send("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n" + content(0, kSize));
   EXPECT_TRUE(reader_.reads(0, kSize));
 }
 
 TEST_F(TransportTest, ADribbleIsNoSilence) {
-  reader_.terms.silence_max = 1min;
+  reader_.timeouts.idle_timeout = 1min;
   server_.then([](const Exchange& exchange) { exchange.dribble(lawful(0, 100), 200us); });
   EXPECT_TRUE(reader_.reads(0, 100));
 }
@@ -347,7 +347,7 @@ TEST_F(TransportTest, AnEndlessRefusalEnds) {
 }
 
 TEST_F(TransportTest, ARefusalThatDribblesForEverEnds) {
-  reader_.terms.silence_max = 100ms;
+  reader_.timeouts.idle_timeout = 100ms;
   server_.then([](const Exchange& exchange) {
     exchange.send("HTTP/1.1 404 Not Found\r\nContent-Length: 60000\r\n\r\n");
     while (exchange.dribble("x", 10ms)) {
@@ -363,7 +363,7 @@ TEST_F(TransportTest, SilenceBeforeTheHead) {
   server_.then([](const Exchange& exchange) { exchange.stall(); });
   // The connection is established, so its set-up is not the slow part.
   EXPECT_TRUE(reader_.reads(0, kSize));
-  reader_.terms.first_byte_max = 50ms;
+  reader_.timeouts.first_byte_timeout = 50ms;
   Status status = reader_.failure(0, kSize);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.to_string(), HasSubstr("no bytes from the store for 50 ms"));
@@ -371,7 +371,7 @@ TEST_F(TransportTest, SilenceBeforeTheHead) {
 }
 
 TEST_F(TransportTest, SilenceInTheHead) {
-  reader_.terms.first_byte_max = 50ms;
+  reader_.timeouts.first_byte_timeout = 50ms;
   server_.then([](const Exchange& exchange) {
     exchange.send("HTTP/1.1 206 Partial");
     exchange.stall();
@@ -380,7 +380,7 @@ TEST_F(TransportTest, SilenceInTheHead) {
 }
 
 TEST_F(TransportTest, SilenceInTheBodyAndInItsFraming) {
-  reader_.terms.silence_max = 30ms;
+  reader_.timeouts.idle_timeout = 30ms;
   for (const char* answer : {"Content-Length: 16\r\n\r\n0123", "\r\n0123456789abcdef",
                              "Transfer-Encoding: chunked\r\n\r\n1",
                              "Transfer-Encoding: chunked\r\n\r\n10\r\n0123456789abcdef",
@@ -391,7 +391,7 @@ TEST_F(TransportTest, SilenceInTheBodyAndInItsFraming) {
       exchange.stall();
     });
     StoreReader reader(server.endpoint());
-    reader.terms = reader_.terms;
+    reader.timeouts = reader_.timeouts;
     Status status = reader.failure(0, kSize);
     EXPECT_EQ(status.code(), StatusCode::kUnavailable) << answer;
     EXPECT_THAT(status.to_string(), HasSubstr("no bytes from the store for 30 ms"));
@@ -434,7 +434,7 @@ class FullListener {
 TEST_F(TransportTest, ConnectingCountsAsSilence) {
   FullListener full;
   StoreReader reader(full.endpoint());
-  reader.terms.first_byte_max = 100ms;
+  reader.timeouts.first_byte_timeout = 100ms;
   Status status = reader.failure(0, kSize);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.to_string(), HasSubstr("for 100 ms"));
@@ -454,7 +454,7 @@ TEST_F(ConnectionTest, ToANameThatIsNobodys) {
 Task<Result<>> read_and_free(Source& source, Context context) {
   auto into = std::make_unique<std::byte[]>(kLarge);
   auto room = std::span(into.get(), kLarge);
-  ReadRequest request{"key", {0, kLarge}, {}, {.first_byte_max = 1h, .silence_max = 1h}};
+  ReadRequest request{"key", {0, kLarge}, {}, {.first_byte_timeout = 1h, .idle_timeout = 1h}};
   Result<> done = co_await source.read(context, request, room);
   into.reset();
   co_return done;
@@ -713,7 +713,7 @@ TEST_F(PiecesTest, ABodyOfAnotherLengthIsNoSuccess) {
   EXPECT_EQ(read({3, 7}), LEAT_UNAVAILABLE);
 }
 
-TEST_F(PiecesTest, WhatHasArrivedStaysWhereItIsWhateverComesAfterIt) {
+TEST_F(PiecesTest, ArrivedBytesStayInPlace) {
   const std::string all = lawful(0, 100'000);
   server_.then_send(all.substr(0, all.size() - 10));
   EXPECT_EQ(read({50'000, 50'000}), LEAT_UNAVAILABLE);

@@ -145,7 +145,7 @@ TEST_P(TlsTest, GarbageInPlaceOfRecords) {
 }
 
 TEST_P(TlsTest, SilenceInARecord) {
-  reader_.terms.silence_max = 50ms;
+  reader_.timeouts.idle_timeout = 50ms;
   server_.then([](const Exchange& exchange) {
     exchange.send(lawful(0, kLarge).substr(0, 50'000));
     ::send(exchange.fd, "\x17\x03\x03\x40", 4, MSG_NOSIGNAL);
@@ -181,7 +181,7 @@ TEST_P(TlsConnectionTest, GoesOnWithASessionOfAnotherOne) {
   EXPECT_GT(tls_.tls.resumed, 0);
 }
 
-TEST_P(TlsConnectionTest, ClosedInsteadOfAnAnswerIsAskedAgainOnAFreshOne) {
+TEST_P(TlsConnectionTest, ClosedWithoutResponseIsRetriedOnANewOne) {
   server_.then_send_and_keep(lawful(0, kLarge));
   server_.then([](const Exchange& exchange) { exchange.cut(); });
   server_.then_send_and_keep(lawful(0, kSize));
@@ -267,7 +267,7 @@ TEST_F(HandshakeTest, ThatNeverEnds) {
         },
         "https");
     StoreReader reader(server.endpoint());
-    reader.terms.first_byte_max = 100ms;
+    reader.timeouts.first_byte_timeout = 100ms;
     Status status = reader.failure(0, kSize);
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     EXPECT_THAT(status.to_string(), HasSubstr("for 100 ms"));
@@ -306,7 +306,7 @@ TEST(EnvironmentTest, ReadsFromTheStoreThatItIsTold) {
   server.then_send(lawful(0, kLarge));
   const char* endpoint = getenv("LEAT_TEST_ENDPOINT");
   StoreReader reader(endpoint != nullptr ? endpoint : server.endpoint());
-  reader.terms.first_byte_max = 5s;
+  reader.timeouts.first_byte_timeout = 5s;
   Result<std::string> got = reader.read(0, kLarge);
   if (!got) std::cout << "code " << static_cast<int>(got.error().code()) << std::endl;
   ASSERT_TRUE(got) << got.error().to_string();
@@ -433,7 +433,7 @@ TEST(EnvironmentTest, FindsAnObjectOfTheStoreThatItIsTold) {
   const char* endpoint = getenv("LEAT_TEST_ENDPOINT");
   if (endpoint == nullptr) return;
   StoreReader reader(endpoint);
-  auto found = reader.executor.wait(reader.source().stat({}, {.key = "key"}));
+  auto found = reader.executor.block_on(reader.source().stat({}, {.key = "key"}));
   ASSERT_TRUE(found) << found.error().to_string();
 }
 

@@ -43,8 +43,9 @@ void VersionForms::remember(std::string_view store, const std::string& key, cons
   }
   if (any_.exchange(true)) return;
   log::warning(
-      "{}: the version of '{}' is {} in listings and {} in an answer to HEAD, though size and time "
-      "agree. Reads demand what HEAD says. Logged once for this store",
+      "{}: the version of '{}' is {} in listings and {} in a response to HEAD, though size and "
+      "time "
+      "agree. Reads demand the version of HEAD. Logged once for this store",
       store, key, listed.to_string(), found.to_string());
 }
 

@@ -120,13 +120,13 @@ class VersionFormsTest : public ::testing::TestWithParam<Forms> {
 
   // The source as a mount opens it.
   SourceObject listed() {
-    auto page = reader_.executor.wait(
+    auto page = reader_.executor.block_on(
         reader_.source().list(Context::background(), {.prefix = "d/", .token = ""}));
     EXPECT_TRUE(page) << page.error().to_string();
     return page->objects.at(0);
   }
   Result<SourceObject> stat() {
-    return reader_.executor.wait(reader_.source().stat(Context::background(), {.key = kKey}));
+    return reader_.executor.block_on(reader_.source().stat(Context::background(), {.key = kKey}));
   }
   Result<std::string> read(const Version& version) {
     reader_.object_size = kSize;
@@ -166,7 +166,7 @@ TEST_P(VersionFormsTest, OverwrittenObjectIsChanged) {
   store_.objects().put(kKey, testing::content(100, kSize + 1));
   auto got = read(before);
   ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().code(), StatusCode::kChanged) << got.error().to_string();
+  EXPECT_EQ(got.error().code(), StatusCode::kVersionChanged) << got.error().to_string();
 }
 
 TEST_P(VersionFormsTest, FormIsFoundOnce) {
@@ -197,12 +197,12 @@ TEST(VersionFormsOfAnOverwrite, SameSizeIsChanged) {
   StoreReader reader(store.endpoint());
   reader.finds_forms = true;
   reader.object_size = kSize;
-  auto before = reader.executor.wait(reader.source().stat({}, {.key = kKey}));
+  auto before = reader.executor.block_on(reader.source().stat({}, {.key = kKey}));
   ASSERT_TRUE(before);
   store.objects().put(kKey, testing::content(100, kSize));
   auto got = reader.read(0, kSize, kKey, before->version);
   ASSERT_FALSE(got);
-  EXPECT_EQ(got.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(got.error().code(), StatusCode::kVersionChanged);
 }
 
 // Descriptions of one object with and without a time.
@@ -223,7 +223,7 @@ class TimelessObjects : public ::testing::Test {
         first);
     set(fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}", type,
                     body.size(), body));
-    return reader_.executor.wait(
+    return reader_.executor.block_on(
         reader_.source().list(Context::background(), {.prefix = "d/", .token = ""}));
   }
   void set(std::string answer) {
@@ -258,7 +258,7 @@ TEST_F(TimelessObjects, AreListedWithoutATime) {
 TEST_F(TimelessObjects, AreFoundWithoutATime) {
   for (const char* line : {"", "Last-Modified: yesterday\r\n", "Last-Modified: 2026-01-02\r\n"}) {
     set(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"a\"\r\n{}\r\n", line));
-    auto found = reader_.executor.wait(reader_.source().stat({}, {.key = "key"}));
+    auto found = reader_.executor.block_on(reader_.source().stat({}, {.key = "key"}));
     ASSERT_TRUE(found) << line << found.error().to_string();
     EXPECT_EQ(found->mtime, std::nullopt);
     EXPECT_EQ(found->size, 5u);
@@ -286,7 +286,7 @@ TEST_F(TimelessObjects, AreListedOfGoogleAndAzureToo) {
     config.options["anonymous"] = "true";
     config.options["account"] = "account";
     auto source = OpendalSource::open(config).value();
-    auto page = reader_.executor.wait(source->list({}, {.prefix = "d/", .token = ""}));
+    auto page = reader_.executor.block_on(source->list({}, {.prefix = "d/", .token = ""}));
     ASSERT_TRUE(page) << scheme << page.error().to_string();
     ASSERT_EQ(page->objects.size(), 2u) << scheme;
     EXPECT_EQ(page->objects[0].mtime, std::nullopt) << scheme;

@@ -42,7 +42,7 @@ class WebIndex : public ::testing::Test {
       page_ = fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}",
                           type, body.size(), body);
     }
-    LEAT_TRY(ListPage page, reader_.executor.wait(reader_.source().list(
+    LEAT_TRY(ListPage page, reader_.executor.block_on(reader_.source().list(
                                 Context::background(), {.prefix = "d/", .token = ""})));
     Names names;
     for (const SourceObject& object : page.objects) names.push_back(object.key);
@@ -188,7 +188,7 @@ TEST(NginxIndex, OfAnEmptyDirectoryIsEmpty) {
   std::filesystem::create_directories(server->folder() / "empty");
   StoreReader reader(server->endpoint());
   reader.config.scheme = "http";
-  auto page = reader.executor.wait(reader.source().list({}, {.prefix = "empty/", .token = ""}));
+  auto page = reader.executor.block_on(reader.source().list({}, {.prefix = "empty/", .token = ""}));
   ASSERT_TRUE(page) << page.error().to_string();
   EXPECT_THAT(page->objects, IsEmpty());
 }

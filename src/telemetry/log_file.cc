@@ -38,7 +38,7 @@ void set_file_size_max(uint64_t bytes) {
   size_max = bytes;
 }
 
-std::string older_part(const std::string& file) {
+std::string rotated_path(const std::string& file) {
   return file + ".1";
 }
 
@@ -52,7 +52,7 @@ LogFile::~LogFile() {
 
 void LogFile::write(std::string_view text) {
   const uint64_t bound = size_max.load();
-  if (bound > 0 && size_of(fd_) + text.size() > bound) make_room(text.size());
+  if (bound > 0 && size_of(fd_) + text.size() > bound) rotate_if_full(text.size());
   while (!text.empty()) {
     const ssize_t written = ::write(fd_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -63,11 +63,11 @@ void LogFile::write(std::string_view text) {
 
 // Holds a lock of the file, since a daemon that takes over may do the same at this moment. A line
 // that another process appends meanwhile may be lost.
-void LogFile::make_room(size_t bytes) {
+void LogFile::rotate_if_full(size_t bytes) {
   if (::flock(fd_, LOCK_EX) != 0) return;
   // Another process may have done it before; then the file is short now.
   if (size_of(fd_) + bytes > size_max.load()) {
-    copy_to(older_part(path_), fd_);
+    copy_to(rotated_path(path_), fd_);
     if (::ftruncate(fd_, 0) != 0) ::lseek(fd_, 0, SEEK_END);  // nothing else can be done
   }
   ::flock(fd_, LOCK_UN);

@@ -16,8 +16,8 @@ namespace leat::log {
 // Sets the maximum size of all log files of the process, from now on. 0: unlimited.
 void set_file_size_max(uint64_t bytes);
 
-// Returns the path of the older part of the log in `file`.
-std::string older_part(const std::string& file);
+// Returns the path of the rotated part of the log in `file`.
+std::string rotated_path(const std::string& file);
 
 class LogFile {
  public:
@@ -30,7 +30,7 @@ class LogFile {
   void write(std::string_view text);
 
  private:
-  void make_room(size_t bytes);
+  void rotate_if_full(size_t bytes);
 
   const std::string path_;
   const int fd_;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/whole_file.h"
+#include "base/read_file.h"
 
 namespace leat::log {
 namespace {
@@ -25,7 +25,7 @@ class LogFileTest : public ::testing::Test {
     set_file_size_max(0);
     std::filesystem::remove_all(folder_);
   }
-  std::string content(const std::string& path) const { return read_whole_file(path).value_or(""); }
+  std::string content(const std::string& path) const { return read_file(path).value_or(""); }
 
   std::string folder_, path_;
 };
@@ -39,8 +39,8 @@ TEST_F(LogFileTest, IsBoundedAndKeepsWhatCameBefore) {
     file.write(line);
     all += line;
     ASSERT_LE(content(path_).size(), 100u);
-    ASSERT_LE(content(older_part(path_)).size(), 100u);
-    const std::string kept = content(older_part(path_)) + content(path_);
+    ASSERT_LE(content(rotated_path(path_)).size(), 100u);
+    const std::string kept = content(rotated_path(path_)) + content(path_);
     ASSERT_TRUE(all.ends_with(kept)) << kept;
     ASSERT_GE(kept.size(), std::min<size_t>(all.size(), 50));
   }
@@ -58,14 +58,14 @@ TEST_F(LogFileTest, StaysTheFileThatOthersAppendTo) {
   ::close(other);
   EXPECT_TRUE(content(path_).ends_with("one\ntwo\nother\n"));
   EXPECT_LE(content(path_).size(), 106u);
-  EXPECT_TRUE(content(older_part(path_)).ends_with("\n"));
+  EXPECT_TRUE(content(rotated_path(path_)).ends_with("\n"));
 }
 
 TEST_F(LogFileTest, WithoutABoundItGrows) {
   LogFile file(path_);
   for (int i = 0; i < 100; ++i) file.write(std::string(100, 'x'));
   EXPECT_EQ(content(path_).size(), 10'000u);
-  EXPECT_FALSE(std::filesystem::exists(older_part(path_)));
+  EXPECT_FALSE(std::filesystem::exists(rotated_path(path_)));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ MetricHistory::MetricHistory(std::vector<std::string> names, size_t samples_max)
   LEAT_CHECK(samples_max > 0);
 }
 
-void MetricHistory::note(Time at, const std::vector<MetricSample>& samples) {
+void MetricHistory::record(Time at, const std::vector<MetricSample>& samples) {
   Sample sample{.at = at, .values = std::vector<double>(names_.size())};
   for (const MetricSample& metric : samples) {
     const std::string name =

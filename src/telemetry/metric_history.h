@@ -22,7 +22,7 @@ class MetricHistory {
 
   // Adds a sample, and drops the oldest one if the ring is full. Times must increase. A metric that
   // is missing in `samples` counts as 0: it does not exist yet.
-  void note(Time at, const std::vector<MetricSample>& samples);
+  void record(Time at, const std::vector<MetricSample>& samples);
 
   struct View {
     std::vector<Time> at;                     // oldest first

@@ -16,8 +16,8 @@ constexpr auto kStart = MetricHistory::Time(1h);
 TEST(MetricHistory, KeepsTheNamesThatItWasMadeFor) {
   MetricHistory history({R"(a_total{x="1"})", "b"}, 10);
   EXPECT_TRUE(history.view().at.empty());
-  history.note(kStart, {{"a_total", R"(x="1")", 7}, {"a_total", R"(x="2")", 8}, {"c", "", 9}});
-  history.note(kStart + 5s, {{"a_total", R"(x="1")", 9}, {"b", "", 2}});
+  history.record(kStart, {{"a_total", R"(x="1")", 7}, {"a_total", R"(x="2")", 8}, {"c", "", 9}});
+  history.record(kStart + 5s, {{"a_total", R"(x="1")", 9}, {"b", "", 2}});
   const MetricHistory::View view = history.view();
   EXPECT_THAT(view.at, ElementsAre(kStart, kStart + 5s));
   ASSERT_THAT(view.values, SizeIs(2));
@@ -28,7 +28,7 @@ TEST(MetricHistory, KeepsTheNamesThatItWasMadeFor) {
 TEST(MetricHistory, ForgetsTheOldestFirst) {
   MetricHistory history({"a"}, 3);
   for (int i = 0; i < 8; ++i) {
-    history.note(kStart + i * 1s, {{"a", "", static_cast<double>(i)}});
+    history.record(kStart + i * 1s, {{"a", "", static_cast<double>(i)}});
   }
   const MetricHistory::View view = history.view();
   EXPECT_THAT(view.at, ElementsAre(kStart + 5s, kStart + 6s, kStart + 7s));

@@ -38,14 +38,14 @@ TEST(Metrics, TextIsPrometheusExposition) {
   EXPECT_THAT(metrics_text(), HasSubstr("# TYPE leat_test_depth gauge\nleat_test_depth 2.5\n"));
 }
 
-TEST(Metrics, TimeIsCountedInMicrosecondsAndToldInSeconds) {
+TEST(Metrics, TimeIsReportedInSeconds) {
   Counter waits("leat_test_wait_seconds_total", "Waiting");
   waits.add(1500us);
   waits.add(-1s);  // a clock that was set
   EXPECT_THAT(metrics_text(), HasSubstr("\nleat_test_wait_seconds_total 0.0015\n"));
 }
 
-TEST(Metrics, BucketsOfAHistogramCountAllBelowTheirBound) {
+TEST(Metrics, HistogramBucketsAreCumulative) {
   const MetricFamily family(MetricType::kHistogram, "leat_test_seconds", "Times", "kind");
   Histogram times(family, R"(kind="a")");
   for (auto took : {10us, 100us, 101us}) times.observe(took);
@@ -64,7 +64,7 @@ TEST(Metrics, BucketsOfAHistogramCountAllBelowTheirBound) {
     EXPECT_THAT(sample.name, Not(testing::EndsWith("_bucket")));
 }
 
-TEST(Metrics, GoneMetricsAreNotScrapedButStayInTheCatalogue) {
+TEST(Metrics, DestroyedMetricsStayInTheCatalogue) {
   {
     const MetricFamily family(MetricType::kGauge, "leat_test_short_lived", "x");
     Gauge gauge(family, [] { return 1.0; });

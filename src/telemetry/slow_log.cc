@@ -19,7 +19,7 @@ constexpr int kShareMin = 20;
 constexpr size_t kReasonsMax = 3;
 
 Counter slow_total("leat_slow_operations_total",
-                   "Operations of programs that took longer than log.slow_operation");
+                   "Operations of programs that took longer than log.slow_threshold");
 
 double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -63,8 +63,8 @@ void SlowLog::add(SlowOperation operation) {
       lines_ = 0;
     }
     tell = lines_++ < kLinesMax;
-    kept_.push_back(operation);
-    if (kept_.size() > kKept) kept_.pop_front();
+    operations_.push_back(operation);
+    if (operations_.size() > kOperationsMax) operations_.pop_front();
   }
   if (!tell) return;
   const std::string reason = operation.reason();
@@ -81,7 +81,7 @@ void SlowLog::add(SlowOperation operation) {
 
 std::vector<SlowOperation> SlowLog::operations() const {
   std::lock_guard lock(mutex_);
-  return {kept_.rbegin(), kept_.rend()};
+  return {operations_.rbegin(), operations_.rend()};
 }
 
 SlowLog& slow_log() {

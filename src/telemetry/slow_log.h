@@ -25,14 +25,14 @@ struct SlowOperation {
   std::vector<Span> parts{};
   std::string failure{};  // empty if it succeeded
 
-  // "request to the store 1.92 s, wait for a turn 0.31 s": the parts that took most of the time,
+  // "source.request 1.92 s, fetch.limiter.wait 0.31 s": the parts that took most of the time,
   // longest first. Time that a part's own parts explain counts for those.
   std::string reason() const;
 };
 
 class SlowLog {
  public:
-  static constexpr size_t kKept = 200;
+  static constexpr size_t kOperationsMax = 200;
   // Log lines a second. Further operations are only kept in memory.
   static constexpr unsigned kLinesMax = 5;
 
@@ -50,7 +50,7 @@ class SlowLog {
  private:
   std::atomic<int64_t> threshold_ = 0;
   mutable std::mutex mutex_;  // leaf
-  std::deque<SlowOperation> kept_;
+  std::deque<SlowOperation> operations_;
   std::chrono::steady_clock::time_point second_{};
   unsigned lines_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trace: the history of one request as nested spans: the whole, and each wait, request and read
-// within it. A request that waits carries one in its Context (see runtime/traced.h). Modules add
-// spans; only the creator of the trace reads them. Thread-safe.
+// within it. A request that waits carries one in its Context (see runtime/scoped_span.h). Modules
+// add spans; only the creator of the trace reads them. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct Span {
   Time begin{}, end{};     // end == Time::max(): still running when the spans were copied
   std::string note{};      // for people: which store, how many bytes, the error
 
-  bool over() const { return end != Time::max(); }
+  bool ended() const { return end != Time::max(); }
 };
 
 class Trace {

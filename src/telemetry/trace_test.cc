@@ -6,7 +6,7 @@
 
 #include "telemetry/log.h"
 #include "telemetry/slow_log.h"
-#include "telemetry/trace_desk.h"
+#include "telemetry/trace_registry.h"
 
 namespace leat {
 namespace {
@@ -24,9 +24,9 @@ TEST(Trace, SpansLieWithinTheirParents) {
   const std::vector<Span> spans = trace.spans();
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].parent, Span::kTop);
-  EXPECT_FALSE(spans[0].over());
+  EXPECT_FALSE(spans[0].ended());
   EXPECT_EQ(spans[1].parent, whole);
-  EXPECT_TRUE(spans[1].over());
+  EXPECT_TRUE(spans[1].ended());
   EXPECT_EQ(spans[1].note, "why");
 }
 
@@ -55,7 +55,7 @@ TEST(Trace, WhatIsTooMuchIsCountedAndLost) {
 TEST(SlowLog, ReasonIsWhatWasWaitedForItself) {
   SlowOperation slow{.operation = "read", .path = "/a", .took = 10s, .end = kStart + 10s};
   slow.parts = {
-      {.what = "wait for the store", .begin = kStart, .end = kStart + 9s},
+      {.what = "fetch.store.wait", .begin = kStart, .end = kStart + 9s},
       {.what = "request", .parent = 0, .begin = kStart - 5s, .end = kStart + 6s},
       {.what = "pause", .parent = 0, .begin = kStart + 6s, .end = kStart + 9s},
       {.what = "checksum", .begin = kStart + 9s, .end = kStart + 9s + 1ms},
@@ -71,36 +71,37 @@ TEST(SlowLog, KeepsTheLastOnes) {
   EXPECT_FALSE(log.is_slow(999ms));
   EXPECT_TRUE(log.is_slow(1s));
   log::set_level(log::Level::kError);
-  for (uint64_t i = 0; i < SlowLog::kKept + 10; ++i) log.add({.operation = "read", .offset = i});
+  for (uint64_t i = 0; i < SlowLog::kOperationsMax + 10; ++i)
+    log.add({.operation = "read", .offset = i});
   const auto kept = log.operations();
-  ASSERT_EQ(kept.size(), SlowLog::kKept);
-  EXPECT_EQ(kept.front().offset, SlowLog::kKept + 9);
+  ASSERT_EQ(kept.size(), SlowLog::kOperationsMax);
+  EXPECT_EQ(kept.front().offset, SlowLog::kOperationsMax + 9);
 }
 
-TEST(TraceDesk, RecordsWhatConcernsAWatchedPath) {
-  TraceDesk desk;
-  EXPECT_FALSE(desk.watching());
-  const uint64_t id = desk.watch("/mnt/a");
-  EXPECT_TRUE(desk.watching());
-  EXPECT_TRUE(desk.wants("/mnt/a"));
-  EXPECT_FALSE(desk.wants("/mnt/ab"));
-  desk.add("/mnt/b", {.operation = "read"});
-  desk.add("/mnt/a", {.operation = "open"});
-  ASSERT_EQ(desk.requests(id)->size(), 1u);
-  EXPECT_EQ(desk.requests(id)->front().operation, "open");
-  EXPECT_TRUE(desk.end(id));
-  EXPECT_FALSE(desk.end(id));
-  EXPECT_FALSE(desk.watching());
-  EXPECT_FALSE(desk.requests(id).has_value());
+TEST(TraceRegistry, RecordsRequestsOfASubscribedPath) {
+  TraceRegistry registry;
+  EXPECT_FALSE(registry.any_subscribed());
+  const uint64_t id = registry.subscribe("/mnt/a");
+  EXPECT_TRUE(registry.any_subscribed());
+  EXPECT_TRUE(registry.is_subscribed("/mnt/a"));
+  EXPECT_FALSE(registry.is_subscribed("/mnt/ab"));
+  registry.record("/mnt/b", {.operation = "read"});
+  registry.record("/mnt/a", {.operation = "open"});
+  ASSERT_EQ(registry.requests(id)->size(), 1u);
+  EXPECT_EQ(registry.requests(id)->front().operation, "open");
+  EXPECT_TRUE(registry.unsubscribe(id));
+  EXPECT_FALSE(registry.unsubscribe(id));
+  EXPECT_FALSE(registry.any_subscribed());
+  EXPECT_FALSE(registry.requests(id).has_value());
 }
 
-TEST(TraceDesk, AWatchThatIsFullStandsInFrontOfNobody) {
-  TraceDesk desk;
-  const uint64_t id = desk.watch("/mnt/a");
-  for (size_t i = 0; i < TraceDesk::kRequestsMax + 3; ++i) desk.add("/mnt/a", {});
-  EXPECT_EQ(desk.requests(id)->size(), TraceDesk::kRequestsMax);
-  EXPECT_FALSE(desk.wants("/mnt/a"));
-  EXPECT_FALSE(desk.watching());
+TEST(TraceRegistry, FullSubscriptionIsInactive) {
+  TraceRegistry registry;
+  const uint64_t id = registry.subscribe("/mnt/a");
+  for (size_t i = 0; i < TraceRegistry::kRequestsMax + 3; ++i) registry.record("/mnt/a", {});
+  EXPECT_EQ(registry.requests(id)->size(), TraceRegistry::kRequestsMax);
+  EXPECT_FALSE(registry.is_subscribed("/mnt/a"));
+  EXPECT_FALSE(registry.any_subscribed());
 }
 
 }  // namespace

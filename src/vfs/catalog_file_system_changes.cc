@@ -7,7 +7,7 @@
 
 namespace leat {
 
-std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
+std::optional<KernelInvalidation> CatalogFileSystem::first_held(const CatalogChange& change) const {
   std::string_view path = change.parent;
   if (root_path_ != "/") {
     if (!is_at_or_below(path, root_path_)) return std::nullopt;
@@ -18,12 +18,12 @@ std::optional<Invalidation> CatalogFileSystem::first_held(const CatalogChange& c
     path.remove_prefix(1);
     const std::string_view name = path.substr(0, path.find('/'));
     NodePtr next = nodes_.find_child(directory->id, name);
-    if (!next) return Invalidation{directory->id, std::string(name), 0};
+    if (!next) return KernelInvalidation{directory->id, std::string(name), 0};
     directory = std::move(next);
     path.remove_prefix(name.size());
   }
   const NodePtr node = nodes_.find_child(directory->id, change.name);
-  return Invalidation{directory->id, change.name, node ? node->id : 0};
+  return KernelInvalidation{directory->id, change.name, node ? node->id : 0};
 }
 
 void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
@@ -35,31 +35,31 @@ void CatalogFileSystem::catalog_changed(const CatalogChange& change) {
   if (change.listings) return listings_changed(change.parent);
   // The mount there was added or removed.
   if (join_path(change.parent, change.name) == root_path_) {
-    return tell_of_root(root_path_, change.patient);
+    return invalidate_root(root_path_, change.may_block);
   }
-  std::optional<Invalidation> name = first_held(change);
+  std::optional<KernelInvalidation> name = first_held(change);
   if (!name) return;
   if (name->node != 0) nodes_.expire(name->node);
   // A removed name without a node may still be in a listing that the kernel keeps. It keeps only
   // those of immutable directories and snapshots, and an exchange reports them separately. A new
   // name may be held as missing.
-  const bool listed = !change.exchange && keeps_listing(name->parent);
-  if (name->node == 0 && change.gone && !listed) return;
-  name->patient = change.patient;
-  tell(*name);
+  const bool listed = !change.snapshot_change && kernel_keeps_listing(name->parent);
+  if (name->node == 0 && change.removed && !listed) return;
+  name->may_block = change.may_block;
+  notify(*name);
 }
 
 // Before the search for nodes: an answer received meanwhile may describe the state before the
 // change.
 void CatalogFileSystem::begin_change() {
-  if (++changes_ == kNoMoment) ++changes_;
+  if (++changes_ == kAsOfUnknown) ++changes_;
 }
 
-bool CatalogFileSystem::keeps_listing(NodeId directory) {
+bool CatalogFileSystem::kernel_keeps_listing(NodeId directory) {
   const NodePtr node = nodes_.find(directory);
   const std::optional<NodeFacts> facts = nodes_.facts(directory);
   if (!node || !facts || !facts->mount) return false;
-  const MountPtr mount = newest(facts->mount);
+  const MountPtr mount = latest(facts->mount);
   return mount &&
          (mount->snapshot || freshness_of(*node, mount).mode == Freshness::Mode::kImmutable);
 }
@@ -67,9 +67,9 @@ bool CatalogFileSystem::keeps_listing(NodeId directory) {
 // Invalidates each name of the mount that the kernel holds: owner, mode, freshness, and attributes
 // of open files may have changed.
 void CatalogFileSystem::mount_changed(const std::string& mount_path) {
-  tell_of_root(mount_path, /*patient=*/true);
+  invalidate_root(mount_path, /*may_block=*/true);
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
-    for (const NodePtr& node : nodes) tell_of_belief(node);
+    for (const NodePtr& node : nodes) expire_in_kernel(node);
   });
 }
 
@@ -84,28 +84,28 @@ void CatalogFileSystem::visit_mount(
   nodes_.visit(wanted, visitor);
 }
 
-void CatalogFileSystem::tell_of_belief(const NodePtr& node) {
+void CatalogFileSystem::expire_in_kernel(const NodePtr& node) {
   if (node->id == kRootNode) return;
   nodes_.expire(node->id);
-  tell({.parent = node->parent->id,
-        .name = node->name,
-        .node = node->id,
-        .only_belief = true,
-        .directory = node->kind == FileKind::kDirectory,
-        .patient = true});
+  notify({.parent = node->parent->id,
+          .name = node->name,
+          .node = node->id,
+          .expire_only = true,
+          .directory = node->kind == FileKind::kDirectory,
+          .may_block = true});
 }
 
-void CatalogFileSystem::compare_held(const std::string& path) {
+void CatalogFileSystem::revalidate_held(const std::string& path) {
   if (!is_at_or_below(path, root_path_) && !is_at_or_below(root_path_, path)) return;
   begin_change();
-  tell_of_root(path, /*patient=*/true);
+  invalidate_root(path, /*may_block=*/true);
   // A snapshot does not change, and its exchange was reported.
   auto wanted = [&](const Node& node, const NodeFacts& facts) {
     return !(facts.mount && facts.mount->snapshot) && is_at_or_below(path_of(node), path);
   };
   nodes_.visit(wanted, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
-      if (!is_as_known(*node)) tell_of_belief(node);
+      if (!matches_catalog(*node)) expire_in_kernel(node);
     }
   });
 }
@@ -116,51 +116,51 @@ void CatalogFileSystem::bytes_dropped(const FileIdSet& files) {
   };
   nodes_.visit(wanted, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
-      tell({.parent = node->parent->id,
-            .name = node->name,
-            .node = node->id,
-            .only_belief = true,
-            .patient = true,
-            .pages = true});
+      notify({.parent = node->parent->id,
+              .name = node->name,
+              .node = node->id,
+              .expire_only = true,
+              .may_block = true,
+              .pages = true});
     }
   });
 }
 
 // Never true for a directory: the kernel may keep a listing that the catalog has evicted.
-bool CatalogFileSystem::is_as_known(const Node& node) {
+bool CatalogFileSystem::matches_catalog(const Node& node) {
   if (node.kind == FileKind::kDirectory) return false;
   const auto entry = catalog_.try_lookup(path_of(node));
   return entry && *entry && (**entry).ref && (**entry).ref->id == node.ref->id;
 }
 
 // After a restart the root may not know its mount yet.
-void CatalogFileSystem::tell_of_root(const std::string& mount_path, bool patient) {
+void CatalogFileSystem::invalidate_root(const std::string& mount_path, bool may_block) {
   if (!is_at_or_below(root_path_, mount_path)) return;
   nodes_.expire(kRootNode);
-  tell_of_listing(kRootNode, patient);
+  invalidate_listing(kRootNode, may_block);
 }
 
 void CatalogFileSystem::listings_changed(const std::string& mount_path) {
-  tell_of_root(mount_path, /*patient=*/true);
+  invalidate_root(mount_path, /*may_block=*/true);
   visit_mount(mount_path, [this](const std::vector<NodePtr>& nodes) {
     for (const NodePtr& node : nodes) {
       const bool directory = node->kind == FileKind::kDirectory;
-      if (directory && node->id != kRootNode) tell_of_listing(node->id, /*patient=*/true);
+      if (directory && node->id != kRootNode) invalidate_listing(node->id, /*may_block=*/true);
     }
   });
 }
 
-void CatalogFileSystem::tell_of_listing(NodeId directory, bool patient) {
-  tell({.parent = 0,
-        .name = {},
-        .node = directory,
-        .only_belief = true,
-        .directory = true,
-        .patient = patient});
+void CatalogFileSystem::invalidate_listing(NodeId directory, bool may_block) {
+  notify({.parent = 0,
+          .name = {},
+          .node = directory,
+          .expire_only = true,
+          .directory = true,
+          .may_block = may_block});
 }
 
-void CatalogFileSystem::tell(const Invalidation& name) {
-  std::shared_ptr<const std::function<void(const Invalidation&)>> listener;
+void CatalogFileSystem::notify(const KernelInvalidation& name) {
+  std::shared_ptr<const std::function<void(const KernelInvalidation&)>> listener;
   {
     std::lock_guard lock(listener_mutex_);
     listener = listener_;
@@ -169,11 +169,11 @@ void CatalogFileSystem::tell(const Invalidation& name) {
 }
 
 void CatalogFileSystem::set_invalidation_listener(
-    std::function<void(const Invalidation&)> listener) {
+    std::function<void(const KernelInvalidation&)> listener) {
   std::lock_guard lock(listener_mutex_);
   if (listener) {
     listener_ =
-        std::make_shared<const std::function<void(const Invalidation&)>>(std::move(listener));
+        std::make_shared<const std::function<void(const KernelInvalidation&)>>(std::move(listener));
   } else {
     listener_ = nullptr;
   }

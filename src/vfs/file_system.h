@@ -27,7 +27,7 @@
 #include "prefetch/window_budget.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
-#include "runtime/shared_records.h"
+#include "runtime/memfd_record_table.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -42,7 +42,7 @@ constexpr size_t shard_of_node(NodeId node, size_t shards) {
   return (node * 0x9e3779b97f4a7c15ull) >> (64 - std::countr_zero(shards));
 }
 
-// Validity of immutable names in a kernel: a day; then it asks again.
+// Validity of immutable names in a kernel: a day; then it requests them again.
 inline constexpr Clock::duration kForever = std::chrono::hours(24);
 
 struct NodeAttributes {
@@ -71,7 +71,7 @@ class OpenDirectory {
   // snapshot until it is exchanged.
   virtual Clock::duration valid_for() const = 0;
   // Returns false once the mount has changed: a read from the start must then open it again.
-  virtual bool newest() const = 0;
+  virtual bool is_latest() const = 0;
 };
 
 class OpenFile {
@@ -81,13 +81,14 @@ class OpenFile {
   // Returns null for a virtual file (`.leat`).
   virtual const FileRefPtr& ref() const = 0;
   // Return at most `size` bytes from `offset`; fewer only at the end of the file. A read returns
-  // kChanged if the version is gone from the store and the bytes are not cached. The caller keeps
-  // the file alive meanwhile.
+  // kVersionChanged if the store no longer has the version and the bytes are not cached. The caller
+  // keeps the file alive meanwhile.
   virtual std::optional<Bytes> try_read(uint64_t offset, uint64_t size) = 0;
   virtual Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) = 0;
   // Call before a read into the kernel's page cache. Returns true if the kernel reads around one
-  // page of a mapping, and an error makes it request that page alone (prefetch/fault_guess.h).
-  virtual bool refuses(uint64_t offset, uint64_t size) {
+  // page of a mapping, and an error makes it request that page alone
+  // (prefetch/mmap_fault_detector.h).
+  virtual bool rejects_fault_around(uint64_t offset, uint64_t size) {
     static_cast<void>(offset);
     static_cast<void>(size);
     return false;
@@ -98,7 +99,7 @@ class OpenFile {
   virtual std::shared_ptr<BackingFile> hold_backing() { return backing(); }
   // Records, for a takeover, the number of opens in the kernel and the backing id of its direct
   // reads.
-  virtual void note_open(uint32_t opens, int32_t backing) = 0;
+  virtual void record_open(uint32_t opens, int32_t backing) = 0;
 };
 
 // A file that the kernel had open when the previous process ended.
@@ -117,23 +118,23 @@ struct Caller {
 // The last failure of a lookup, listing, read or change of a path.
 struct PathError {
   WallTime time{};
-  std::string path{};  // in the folder, "train/0001.png"; "." for the folder itself
+  std::string path{};  // below the mount, "train/0001.png"; "." for its root
   StatusCode code = StatusCode::kInternal;
   std::string reason{};
   Caller caller{};
 };
 
 // A name that the frontend must invalidate in the kernel.
-struct Invalidation {
+struct KernelInvalidation {
   NodeId parent;  // 0: none, of the root
   std::string name;
   NodeId node;  // previous node of the name; 0 if it had none: the listing changed, too
   // Expires the freshness of the name and the attributes of its node, not the name. Without a
   // parent: only the attributes and, for a directory, its names.
-  bool only_belief = false;
-  bool directory = false;  // with `only_belief`: the node is one
-  bool patient = false;    // the caller may wait
-  // With `only_belief`: cached pages of the node may be wrong. The kernel drops them; while it
+  bool expire_only = false;
+  bool directory = false;  // with `expire_only`: the node is one
+  bool may_block = false;  // the caller may wait
+  // With `expire_only`: cached pages of the node may be wrong. The kernel drops them; while it
   // reads the file directly, the name gets another node.
   bool pages = false;
 };
@@ -141,13 +142,13 @@ struct Invalidation {
 struct FileSystemOptions {
   std::function<Clock::time_point()> now = &Clock::now;
   // Node records for a takeover; may be null, outlives the file system.
-  SharedRecords* records = nullptr;
+  MemfdRecordTable* records = nullptr;
   // Prefetch budget of all file systems of the host; may be null, outlives the file system.
   WindowBudget* windows = nullptr;
   // Prefetch window per reader, bytes. 0 disables prefetching.
-  uint64_t look_ahead_bytes = 64 * kMiB;
-  // The kernel's read-ahead around a page of a mapping, bytes. 0 disables its detection.
-  uint64_t read_around_bytes = 0;
+  uint64_t prefetch_window_bytes = 64 * kMiB;
+  // The kernel's fault-around of a page of a mapping, bytes. 0 disables its detection.
+  uint64_t fault_around_bytes = 0;
   // Runs prefetch from file to file; null disables it. Outlives the file system.
   Executor* executor = nullptr;
 };
@@ -171,11 +172,11 @@ class FileSystem {
   virtual Task<Result<NodeAttributes>> lookup(Context context, NodeId parent, std::string name) = 0;
   // For READDIRPLUS: a lookup of an entry in an open listing. Returns node 0, and adds nothing, if
   // the name is held in another version: the listing may be older.
-  virtual NodeAttributes adopt(NodeId parent, const CatalogEntry& entry) = 0;
+  virtual NodeAttributes lookup_from_listing(NodeId parent, const CatalogEntry& entry) = 0;
   virtual void forget(NodeId node, uint64_t count) = 0;
   // Returns how long `name` may be cached as missing in `parent`, counted from the request to the
   // store.
-  virtual Clock::duration missing_age(NodeId parent, std::string_view name) = 0;
+  virtual Clock::duration negative_ttl(NodeId parent, std::string_view name) = 0;
 
   // Always answers for a file, since a version does not change. A directory may need a request.
   virtual std::optional<Result<NodeAttributes>> try_attributes(NodeId node) = 0;
@@ -184,30 +185,30 @@ class FileSystem {
   virtual Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
                                                                       NodeId node) = 0;
 
-  // Opens for reading; returns kReadOnly with the reason for other flags. Returns kChanged if the
-  // name now has another version than the node: the frontend answers ESTALE and the kernel looks up
-  // again.
+  // Opens for reading; returns kReadOnly with the reason for other flags. Returns kVersionChanged
+  // if the name now has another version than the node: the frontend answers ESTALE and the kernel
+  // looks up again.
   virtual std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) = 0;
   virtual Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) = 0;
 
   // Returns the node's version for reads without an open. Sends no request, since the kernel has
   // looked up its name. Null if an open is needed: for a local file, or a node that is not held.
-  virtual std::shared_ptr<OpenFile> believed_file(NodeId node) = 0;
+  virtual std::shared_ptr<OpenFile> open_cached_version(NodeId node) = 0;
 
   // user.leat.source, user.leat.version, user.leat.cached_bytes, user.leat.last_error, …
   virtual std::vector<std::string> attribute_names(NodeId node) = 0;
   virtual Result<std::string> attribute_value(NodeId node, std::string_view name) = 0;
 
-  // Returns the reason that a change of `node`, or of `name` in it, is refused: always kReadOnly
+  // Returns the reason that a change of `node`, or of `name` in it, is rejected: always kReadOnly
   // for now, with a sentence for the log. Also recorded as the last error.
-  virtual Status refuse_change(NodeId node, std::string_view operation,
+  virtual Status reject_change(NodeId node, std::string_view operation,
                                std::string_view name = {}) = 0;
   // Records a failed read of `node` or, with a name, a failed lookup in it, for
   // user.leat.last_error and errors().
-  virtual void note_error(NodeId node, std::string_view name, const Status& status,
-                          const Caller& caller = {}) = 0;
+  virtual void record_error(NodeId node, std::string_view name, const Status& status,
+                            const Caller& caller = {}) = 0;
   // Records the caller of the node's last error, unless one is known.
-  virtual void note_caller(NodeId node, const Caller& caller) = 0;
+  virtual void record_caller(NodeId node, const Caller& caller) = 0;
   // Returns the last 1,000 errors, oldest first.
   virtual std::vector<PathError> errors() const = 0;
 
@@ -223,17 +224,18 @@ class FileSystem {
   // Invalidates held files at and below `path`, unless the catalog's memory has the same version,
   // and all directories. For changes that the catalog could not report, since it had no metadata or
   // had evicted it. Excludes mounts with a snapshot. Blocks until done.
-  virtual void compare_held(const std::string& path) = 0;
+  virtual void revalidate_held(const std::string& path) = 0;
   // The cache dropped wrong bytes of these versions: invalidates every node that shows one of them
-  // (Invalidation::pages). Blocks until done.
+  // (KernelInvalidation::pages). Blocks until done.
   virtual void bytes_dropped(const FileIdSet& files) = 0;
   // The name of the node gets another node at its next lookup, and `node` cannot be opened again.
   // For a damaged file that the kernel reads directly.
   virtual void retire(NodeId node) = 0;
   // Sets the listener. It runs on the threads of the three functions above, without locks held. It
-  // must not wait unless Invalidation::patient is true. One call may still be running when this
-  // returns.
-  virtual void set_invalidation_listener(std::function<void(const Invalidation&)> listener) = 0;
+  // must not wait unless KernelInvalidation::may_block is true. One call may still be running when
+  // this returns.
+  virtual void set_invalidation_listener(
+      std::function<void(const KernelInvalidation&)> listener) = 0;
 };
 
 }  // namespace leat

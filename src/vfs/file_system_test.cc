@@ -39,7 +39,7 @@ TEST(Versions, TheSameVersionOfAPathIsTheSameNode) {
   EXPECT_EQ(rig.node(kRootNode, "a"), a);
 }
 
-TEST(Versions, AChangedObjectIsANewNodeAndDirectoriesKeepTheirs) {
+TEST(Versions, ChangedObjectIsANewNode) {
   TreeRig rig({.freshness = kMinute});
   rig.source->put("a/x.png", "one");
   const NodeId a = rig.node(kRootNode, "a");
@@ -66,7 +66,7 @@ TEST(Versions, AnOpenFileIsOneVersionToItsEnd) {
   rig.source->put("big", pattern(1000, 2));
   const Result<std::string> gone = rig.read(*file, 30 * kMiB, 4096);
   ASSERT_FALSE(gone);
-  EXPECT_EQ(gone.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(gone.error().code(), StatusCode::kVersionChanged);
   EXPECT_THAT(gone.error().to_string(), HasSubstr("cannot read /data/big"));
   EXPECT_THAT(rig.files->attribute_value(node, "user.leat.last_error").value(),
               HasSubstr("cannot read /data/big"));
@@ -77,14 +77,14 @@ TEST(Versions, AnOpenFileIsOneVersionToItsEnd) {
   EXPECT_EQ(rig.read(*rig.open(now->node).value(), 0, 4096).value(), pattern(1000, 2));
 }
 
-TEST(Versions, ANodeWhoseNameStandsForAnotherVersionDoesNotOpen) {
+TEST(Versions, NodeOfAReplacedVersionDoesNotOpen) {
   TreeRig rig({.freshness = kValidate});
   rig.source->put("x", "one");
   const NodeId node = rig.node(kRootNode, "x");
   rig.source->put("x", "two");
-  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kVersionChanged);
   rig.source->remove("x");
-  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kVersionChanged);
 }
 
 TEST(Versions, ADirectoryThatBecameAFileIsChanged) {
@@ -97,29 +97,29 @@ TEST(Versions, ADirectoryThatBecameAFileIsChanged) {
   rig.source->remove("a/x");
   rig.source->put("a", "two");
   rig.advance(61s);
-  EXPECT_EQ(rig.attributes(a).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.attributes(a).error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(metric("leat_vfs_changed_total"), before + 1);
 }
 
 // A listing in use may be older than later metadata.
-TEST(Versions, AnOldListingDoesNotMakeAnOldVersionBelieved) {
+TEST(Versions, OldListingDoesNotRestoreOldVersion) {
   TreeRig rig({.freshness = kImmutable});
   rig.source->put("d/x", "one");
   const NodeId d = rig.node(kRootNode, "d");
   const auto directory = rig.open_directory(d).value();
   rig.source->put("d/x", "two");
-  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
+  ASSERT_TRUE(rig.executor.block_on(rig.catalog->refresh(Context::background(), "/data/d")));
   Listing::Cursor cursor = directory->from(0);
   ASSERT_TRUE(cursor.next());
-  const NodeAttributes listed = rig.files->adopt(d, cursor.entry());
+  const NodeAttributes listed = rig.files->lookup_from_listing(d, cursor.entry());
   ASSERT_NE(listed.node, 0u);
-  EXPECT_EQ(rig.open(listed.node).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.open(listed.node).error().code(), StatusCode::kVersionChanged);
   const auto file = rig.open(rig.node(d, "x")).value();
   EXPECT_EQ(rig.read(*file, 0, 10).value(), "two");
 }
 
 // A lookup from before a change is repeated.
-TEST(Versions, WhatWasLookedUpBeforeAChangeDoesNotOpen) {
+TEST(Versions, NodeFromBeforeAChangeDoesNotOpen) {
   TreeRig rig({.freshness = kImmutable});
   rig.source->put("d/x", "one");
   const NodeId d = rig.node(kRootNode, "d");
@@ -127,8 +127,8 @@ TEST(Versions, WhatWasLookedUpBeforeAChangeDoesNotOpen) {
   EXPECT_TRUE(rig.open(node));
   EXPECT_TRUE(rig.open(node));
   rig.source->put("d/x", "two");
-  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
-  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kChanged);
+  ASSERT_TRUE(rig.executor.block_on(rig.catalog->refresh(Context::background(), "/data/d")));
+  EXPECT_EQ(rig.open(node).error().code(), StatusCode::kVersionChanged);
 }
 
 TEST(Versions, AReadThatMeetsAChangeInvalidatesTheName) {
@@ -136,15 +136,15 @@ TEST(Versions, AReadThatMeetsAChangeInvalidatesTheName) {
   rig.source->put("d/x", pattern(32 * kMiB, 1));
   const NodeId d = rig.node(kRootNode, "d");
   const NodeId node = rig.node(d, "x");
-  std::vector<Invalidation> told;
+  std::vector<KernelInvalidation> told;
   std::mutex mutex;
-  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+  rig.files->set_invalidation_listener([&](const KernelInvalidation& name) {
     std::lock_guard lock(mutex);
     told.push_back(name);
   });
   const auto file = rig.open(node).value();
   rig.source->put("d/x", "new");
-  EXPECT_EQ(rig.read(*file, 20 * kMiB, 100).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.read(*file, 20 * kMiB, 100).error().code(), StatusCode::kVersionChanged);
   const Result<NodeAttributes> now = rig.lookup(d, "x");
   ASSERT_TRUE(now);
   EXPECT_NE(now->node, node);
@@ -155,7 +155,7 @@ TEST(Versions, AReadThatMeetsAChangeInvalidatesTheName) {
   EXPECT_EQ(told[0].node, node);
 }
 
-TEST(Names, ForgottenNodesGoAndTheRootStays) {
+TEST(Names, ForgottenNodesAreRemovedRootStays) {
   TreeRig rig;
   rig.source->put("a/b/c", "x");
   const NodeId a = rig.node(kRootNode, "a");
@@ -169,11 +169,11 @@ TEST(Names, ForgottenNodesGoAndTheRootStays) {
   rig.files->forget(c, 1);
   EXPECT_EQ(rig.files->nodes(), 2u) << "c was looked up twice";
   EXPECT_EQ(rig.read(*file, 0, 10).value(), "x");
-  EXPECT_THAT(rig.files->refuse_change(c, "truncate").message(), HasSubstr("/data/a/b/c"));
+  EXPECT_THAT(rig.files->reject_change(c, "truncate").message(), HasSubstr("/data/a/b/c"));
   rig.files->forget(c, 1);
   rig.files->forget(kRootNode, 100);
   EXPECT_EQ(rig.files->nodes(), 1u);
-  EXPECT_EQ(rig.attributes(c).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig.attributes(c).error().code(), StatusCode::kVersionChanged);
   EXPECT_TRUE(rig.attributes(kRootNode));
 }
 
@@ -181,10 +181,10 @@ TEST(Names, MissingNamesAreMissingForTheirOwnAge) {
   TreeRig rig;
   rig.source->put("a", "x");
   EXPECT_EQ(rig.lookup(kRootNode, "b").error().code(), StatusCode::kNotFound);
-  EXPECT_EQ(rig.files->missing_age(rig.attributes(kRootNode)->node, "x"), 5s);
+  EXPECT_EQ(rig.files->negative_ttl(rig.attributes(kRootNode)->node, "x"), 5s);
 }
 
-TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {
+TEST(Names, DirectoryIsStableWhileItIsRead) {
   TreeRig rig({.freshness = kValidate});
   for (int i = 0; i < 100; ++i) rig.source->put(fmt::format("d/{:03}", i), "x");
   rig.source->put("d/sub/y", "x");
@@ -207,12 +207,12 @@ TEST(Names, ADirectoryIsHeldStillWhileItIsRead) {
   EXPECT_FALSE(directory->from(cursor.position()).next());
   Listing::Cursor again = directory->from(seventh);
   ASSERT_TRUE(again.next());
-  const NodeAttributes adopted = rig.files->adopt(d, again.entry());
+  const NodeAttributes adopted = rig.files->lookup_from_listing(d, again.entry());
   EXPECT_EQ(adopted.node, rig.node(d, "007"));
   EXPECT_EQ(adopted.size, 1u);
 }
 
-TEST(Directories, AListingHeldStillDoesNotBringAnOldVersionBack) {
+TEST(Directories, OpenListingDoesNotRestoreOldVersion) {
   TreeRig rig({.freshness = Freshness{.mode = Freshness::Mode::kMaxAge, .max_age = 0s}});
   rig.source->put("d/x", "old");
   const NodeId d = rig.node(kRootNode, "d");
@@ -221,13 +221,13 @@ TEST(Directories, AListingHeldStillDoesNotBringAnOldVersionBack) {
   const NodeId newer = rig.node(d, "x");
   Listing::Cursor cursor = directory->from(0);
   ASSERT_TRUE(cursor.next());
-  const NodeAttributes adopted = rig.files->adopt(d, cursor.entry());
+  const NodeAttributes adopted = rig.files->lookup_from_listing(d, cursor.entry());
   EXPECT_EQ(adopted.node, 0u);
   EXPECT_EQ(adopted.kind, FileKind::kFile);
   EXPECT_EQ(rig.node(d, "x"), newer);
 }
 
-TEST(Freshness, NoNameIsBelievedLongerThanItsMountSays) {
+TEST(Freshness, NoNameIsCachedBeyondItsFreshness) {
   {
     TreeRig rig({.freshness = kMinute});
     rig.source->put("x", "one");
@@ -250,7 +250,7 @@ TEST(Freshness, NoNameIsBelievedLongerThanItsMountSays) {
     TreeRig rig({.freshness = kValidate});
     rig.source->put("x", "one");
     EXPECT_LE(rig.lookup(kRootNode, "x")->valid_for, Clock::duration(kValidate.max_age))
-        << "opens ask each time; names between opens age as everywhere";
+        << "each open sends a request; names between opens age as everywhere";
   }
 }
 
@@ -268,7 +268,7 @@ TEST(Attributes, ComeFromTheObjectAndTheMountsPolicy) {
   EXPECT_TRUE(S_ISDIR(rig.attributes(kRootNode)->mode));
 }
 
-TEST(ReadOnly, EveryOpenButForReadingIsRefusedWithTheReason) {
+TEST(ReadOnly, WritingOpensAreRejectedWithTheReason) {
   TreeRig rig;
   rig.source->put("d/x", "one");
   const NodeId x = rig.node(rig.node(kRootNode, "d"), "x");
@@ -285,7 +285,7 @@ TEST(ReadOnly, EveryOpenButForReadingIsRefusedWithTheReason) {
               HasSubstr("read-only"));
 }
 
-TEST(Inspection, ExtendedAttributesTellWhereAFileComesFrom) {
+TEST(Inspection, ExtendedAttributesNameTheSource) {
   TreeRig rig;
   const std::string content = pattern(100'000, 3);
   const Version version = rig.source->put("d/x", content);
@@ -309,7 +309,7 @@ TEST(Inspection, ExtendedAttributesTellWhereAFileComesFrom) {
   EXPECT_EQ(value(d, "user.leat.freshness"), "max-age=1m");
   EXPECT_EQ(value(x, "security.capability"), "none");
   EXPECT_THAT(rig.files->attribute_names(x), Not(Contains("user.leat.last_error")));
-  rig.files->note_error(x, {}, Status(StatusCode::kUnavailable, "it rained"));
+  rig.files->record_error(x, {}, Status(StatusCode::kUnavailable, "it rained"));
   EXPECT_THAT(rig.files->attribute_names(x), Contains("user.leat.last_error"));
   EXPECT_THAT(value(x, "user.leat.last_error"), MatchesRegex("20..-..-..T..:..:..Z it rained"));
 }
@@ -328,17 +328,17 @@ TEST(Reading, IsCountedWhetherItWaitsOrNot) {
   const auto file = rig.open(rig.node(kRootNode, "x")).value();
   const auto bytes = [] { return metric("leat_vfs_read_bytes_total", R"(folder="/data")"); };
   const auto reads = [](std::string_view answered) {
-    return metric("leat_vfs_reads_total", fmt::format(R"(folder="/data",answered="{}")", answered));
+    return metric("leat_vfs_reads_total", fmt::format(R"(folder="/data",path="{}")", answered));
   };
   ASSERT_TRUE(rig.read(*file, 0, 1000));
   EXPECT_EQ(bytes(), 1000);
   EXPECT_EQ(reads("from_store"), 1);
-  EXPECT_EQ(reads("in_place"), 0);
+  EXPECT_EQ(reads("inline"), 0);
   ASSERT_TRUE(rig.load(file->ref()));
   ASSERT_TRUE(file->try_read(99'500, 1000));
   EXPECT_EQ(bytes(), 1500);
   EXPECT_EQ(reads("from_store"), 1);
-  EXPECT_EQ(reads("in_place"), 1);
+  EXPECT_EQ(reads("inline"), 1);
 }
 
 TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {
@@ -354,7 +354,7 @@ TEST(Reading, ReturnsTheBytesAndEndsAtTheEnd) {
   EXPECT_EQ(rig.read(*rig.open(rig.node(kRootNode, "empty")).value(), 0, 100).value(), "");
 }
 
-TEST(Reading, ASequentialReaderIsReadAhead) {
+TEST(Reading, SequentialReaderIsPrefetched) {
   TreeRig rig;
   const std::string content = pattern(32 * kMiB, 5);
   rig.source->put("x", content);
@@ -367,7 +367,7 @@ TEST(Reading, ASequentialReaderIsReadAhead) {
   // Before the stop, which cancels requests without a waiter.
   const auto end = Clock::now() + 30s;
   while (rig.source->read_bytes() < at + kMiB && Clock::now() < end) std::this_thread::yield();
-  rig.executor.wait(rig.fetcher->stop());
+  rig.executor.block_on(rig.fetcher->stop());
   EXPECT_GE(rig.source->read_bytes(), at + kMiB);
 }
 
@@ -376,7 +376,7 @@ TEST(Reading, AReaderThatGivesUpIsNotAnErrorOfTheFile) {
   rig.source->put("x", pattern(kMiB, 6));
   const NodeId node = rig.node(kRootNode, "x");
   const auto file = rig.open(node).value();
-  rig.source->hold_reads();
+  rig.source->block_reads();
   std::stop_source stop;
   stop.request_stop();
   const auto cancelled =
@@ -387,14 +387,14 @@ TEST(Reading, AReaderThatGivesUpIsNotAnErrorOfTheFile) {
   rig.source->release_reads();
 }
 
-// The kernel repeats a failed read-ahead: that read does not wait for the store again.
-TEST(Reading, AFailureAfterALongWaitAnswersTheRepeatedRead) {
+// The kernel repeats a failed readahead: that read does not wait for the store again.
+TEST(Reading, LongWaitFailureAnswersRepeatedRead) {
   TreeRig rig;
   rig.source->put("x", pattern(1000, 6));
   const auto file = rig.open(rig.node(kRootNode, "x")).value();
-  rig.source->hold_reads();
+  rig.source->block_reads();
   std::thread kernel([&] {
-    while (rig.source->held() == 0) std::this_thread::yield();
+    while (rig.source->blocked_reads() == 0) std::this_thread::yield();
     rig.advance(5s);
     rig.source->fail_next(StatusCode::kUnavailable, 1000);
     rig.source->release_reads();
@@ -403,7 +403,7 @@ TEST(Reading, AFailureAfterALongWaitAnswersTheRepeatedRead) {
   kernel.join();
   const uint64_t reads = rig.source->reads();
   EXPECT_EQ(rig.read(*file, 0, 100).error().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(rig.source->reads(), reads) << "the store is not asked";
+  EXPECT_EQ(rig.source->reads(), reads) << "the store gets no request";
   rig.source->fail_next(StatusCode::kUnavailable, 0);
   rig.advance(1s);
   EXPECT_TRUE(rig.read(*file, 0, 100)) << "a later one is";
@@ -417,39 +417,39 @@ TEST(Invalidation, ConcernsOnlyNamesThatAreHeldBelowTheRoot) {
   const NodeId x = rig.node(b, "x");
   std::vector<NodeId> told;
   rig.files->set_invalidation_listener(
-      [&](const Invalidation& name) { told.push_back(name.node); });
-  rig.files->catalog_changed({.parent = "/data/ab/b", .name = "x", .gone = true});
-  rig.files->catalog_changed({.parent = "/data", .name = "ab", .gone = true});
-  rig.files->catalog_changed({.parent = "/data/a/b", .name = "y", .gone = true});
-  rig.files->catalog_changed({.parent = "/data/a/c", .name = "x", .gone = true});
+      [&](const KernelInvalidation& name) { told.push_back(name.node); });
+  rig.files->catalog_changed({.parent = "/data/ab/b", .name = "x", .removed = true});
+  rig.files->catalog_changed({.parent = "/data", .name = "ab", .removed = true});
+  rig.files->catalog_changed({.parent = "/data/a/b", .name = "y", .removed = true});
+  rig.files->catalog_changed({.parent = "/data/a/c", .name = "x", .removed = true});
   EXPECT_TRUE(told.empty());
-  rig.files->catalog_changed({.parent = "/data/a/b", .name = "x", .gone = true});
-  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
+  rig.files->catalog_changed({.parent = "/data/a/b", .name = "x", .removed = true});
+  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .removed = true});
   EXPECT_EQ(told, (std::vector<NodeId>{x, b}));
-  rig.files->catalog_changed({.parent = "/data", .name = "a", .gone = true});
+  rig.files->catalog_changed({.parent = "/data", .name = "a", .removed = true});
   EXPECT_EQ(told, (std::vector<NodeId>{x, b, kRootNode}));
   rig.files->set_invalidation_listener({});
-  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .gone = true});
+  rig.files->catalog_changed({.parent = "/data/a", .name = "b", .removed = true});
   EXPECT_EQ(told.size(), 3u);
 }
 
-TEST(Invalidation, ANameThatCameMayBeHeldAsMissing) {
+TEST(Invalidation, NewNameMayBeCachedAsMissing) {
   TreeRig rig({.root = "/data"});
   rig.source->put("b/x", "one");
   const NodeId b = rig.node(kRootNode, "b");
   std::vector<std::string> told;
-  rig.files->set_invalidation_listener([&](const Invalidation& name) {
+  rig.files->set_invalidation_listener([&](const KernelInvalidation& name) {
     EXPECT_EQ(name.node, 0u);
     told.push_back(fmt::format("{}/{}", name.parent == b ? "b" : "", name.name));
   });
-  rig.files->catalog_changed({.parent = "/data/b", .name = "new", .gone = false});
-  rig.files->catalog_changed({.parent = "/data/b/way/to", .name = "it", .gone = false});
-  rig.files->catalog_changed({.parent = "/data", .name = "top", .gone = false});
+  rig.files->catalog_changed({.parent = "/data/b", .name = "new", .removed = false});
+  rig.files->catalog_changed({.parent = "/data/b/way/to", .name = "it", .removed = false});
+  rig.files->catalog_changed({.parent = "/data", .name = "top", .removed = false});
   EXPECT_EQ(told, (std::vector<std::string>{"b/new", "b/way", "/top"}));
 }
 
-// For what the catalog could not tell of: it has forgotten it, or learns it later.
-TEST(Invalidation, ComparingTellsOfWhatIsNotKnown) {
+// For changes that the catalog could not report: it had evicted the metadata, or gets it later.
+TEST(Invalidation, RevalidationReportsUnknownNames) {
   TreeRig rig({.freshness = kMinute});
   for (const char* key : {"d/x", "d/y", "e/z"}) rig.source->put(key, "one");
   const NodeId d = rig.node(kRootNode, "d"), e = rig.node(kRootNode, "e");
@@ -458,19 +458,19 @@ TEST(Invalidation, ComparingTellsOfWhatIsNotKnown) {
   rig.node(e, "z");
   rig.catalog->invalidate("/data/d/x");
   std::vector<NodeId> told;
-  rig.files->set_invalidation_listener([&](const Invalidation& name) {
-    EXPECT_TRUE(name.only_belief && name.patient);
+  rig.files->set_invalidation_listener([&](const KernelInvalidation& name) {
+    EXPECT_TRUE(name.expire_only && name.may_block);
     told.push_back(name.node);
   });
-  rig.files->compare_held("/data/d");
+  rig.files->revalidate_held("/data/d");
   EXPECT_THAT(told, UnorderedElementsAre(d, x));
   for (const char* path : {"/data", "/"}) {
     told.clear();
-    rig.files->compare_held(path);
+    rig.files->revalidate_held(path);
     EXPECT_THAT(told, UnorderedElementsAre(kRootNode, d, e, x)) << path;
   }
   told.clear();
-  rig.files->compare_held("/dat");
+  rig.files->revalidate_held("/dat");
   EXPECT_THAT(told, ElementsAre());
   rig.files->set_invalidation_listener({});
 }

@@ -48,7 +48,7 @@ class LocalFiles : public ::testing::Test {
   TreeRig rig_;
 };
 
-TEST_F(LocalFiles, AreReadWhereTheyAreAndNotCached) {
+TEST_F(LocalFiles, AreReadInPlaceAndNotCached) {
   mount({});
   auto file = open();
   EXPECT_EQ(*rig_.read(*file, 0, 300'000), content_);
@@ -73,23 +73,23 @@ TEST_F(LocalFiles, AnOpenOneIsOneVersionToItsEnd) {
   EXPECT_EQ(*rig_.read(*file, 0, 10), content_.substr(0, 10));
   const std::string other = pattern(300'000, 2);
   write(other);  // in place: the same inode
-  EXPECT_EQ(rig_.read(*file, 200'000, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig_.read(*file, 200'000, 10).error().code(), StatusCode::kVersionChanged);
   EXPECT_NE(attribute("user.leat.last_error"), "");
   auto again = open();
   EXPECT_NE(again->node(), file->node());
   EXPECT_EQ(*rig_.read(*again, 0, 300'000), other);
-  EXPECT_EQ(rig_.read(*file, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig_.read(*file, 0, 10).error().code(), StatusCode::kVersionChanged);
 }
 
-TEST_F(LocalFiles, AChangeIsSeenWhenTheFileIsOpenedWhateverTheFreshness) {
+TEST_F(LocalFiles, ChangeIsSeenAtOpenAtAnyFreshness) {
   mount({.freshness = {.mode = Freshness::Mode::kImmutable}});
   const NodeId old = node();
   write(pattern(1000, 2));
-  EXPECT_EQ(rig_.open(old).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(rig_.open(old).error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(*rig_.read(*open(), 0, 2000), pattern(1000, 2));
 }
 
-TEST_F(LocalFiles, AreTheKernelsToReadOnlyWhereNothingChanges) {
+TEST_F(LocalFiles, AreReadByKernelOnlyIfImmutable) {
   mount({});
   EXPECT_EQ(open()->backing(), nullptr);
   ASSERT_TRUE(rig_.catalog->unmount("/data/local"));

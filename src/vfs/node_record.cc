@@ -55,7 +55,7 @@ Fixed& fixed_of(std::byte* data) {
   return *reinterpret_cast<Fixed*>(data);
 }
 
-Head& head_of(const SharedRecords& records) {
+Head& head_of(const MemfdRecordTable& records) {
   return *reinterpret_cast<Head*>(records.head().data());
 }
 
@@ -75,13 +75,13 @@ Texts texts_of(const Node& node, const NodeFacts& facts, bool* key_ends_in_name)
 
 }  // namespace
 
-NodeRecord::NodeRecord(SharedRecords* records, const Node& node, const NodeFacts& facts)
+NodeRecord::NodeRecord(MemfdRecordTable* records, const Node& node, const NodeFacts& facts)
     : records_(records) {
   if (records_ == nullptr) return;
   bool key_ends_in_name = false;
   const Texts texts = texts_of(node, facts, &key_ends_in_name);
   const uint64_t bytes = sizeof(Fixed) + texts.bytes();
-  if (bytes <= SharedRecords::kRecordBytesMax) {
+  if (bytes <= MemfdRecordTable::kRecordBytesMax) {
     data_ = records_->allocate(static_cast<uint32_t>(bytes));
   }
   if (data_ == nullptr) return;
@@ -114,7 +114,7 @@ NodeRecord::NodeRecord(SharedRecords* records, const Node& node, const NodeFacts
   records_->publish(data_);
 }
 
-NodeRecord::NodeRecord(SharedRecords* records, std::span<std::byte> found)
+NodeRecord::NodeRecord(MemfdRecordTable* records, std::span<std::byte> found)
     : records_(records), data_(found.data()) {}
 
 NodeRecord::~NodeRecord() {
@@ -195,11 +195,11 @@ std::optional<RecordedNode> NodeRecord::read(std::span<const std::byte> record) 
   return node;
 }
 
-uint64_t reserved_node_numbers(const SharedRecords& records) {
+uint64_t reserved_node_numbers(const MemfdRecordTable& records) {
   return std::atomic_ref(head_of(records).numbers_reserved).load();
 }
 
-void reserve_node_numbers(SharedRecords& records, uint64_t below) {
+void reserve_node_numbers(MemfdRecordTable& records, uint64_t below) {
   std::atomic_ref reserved(head_of(records).numbers_reserved);
   uint64_t known = reserved.load();
   while (known < below && !reserved.compare_exchange_weak(known, below)) {

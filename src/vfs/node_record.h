@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeRecord: a node in a form that outlives the process (runtime/shared_records.h), so that the
-// next process continues with the nodes that the kernel holds. Format: docs/formats/connection.md.
+// NodeRecord: a node in a form that outlives the process (runtime/memfd_record_table.h), so that
+// the next process continues with the nodes that the kernel holds. Format:
+// docs/formats/connection.md.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/shared_records.h"
+#include "runtime/memfd_record_table.h"
 #include "vfs/file_system.h"
 
 namespace leat {
@@ -19,7 +20,7 @@ struct NodeFacts;
 
 // Kind of record, the first word of each record of a connection. The frontend defines the others.
 inline constexpr uint32_t kNodeRecordKind = 1;
-// First bytes of SharedRecords::head(); the rest belongs to the frontend.
+// First bytes of MemfdRecordTable::head(); the rest belongs to the frontend.
 inline constexpr uint64_t kNodeHeadBytes = 64;
 
 // Decoded record.
@@ -44,9 +45,9 @@ class NodeRecord {
  public:
   NodeRecord() = default;
   // `records` may be null, and outlives it.
-  NodeRecord(SharedRecords* records, const Node& node, const NodeFacts& facts);
+  NodeRecord(MemfdRecordTable* records, const Node& node, const NodeFacts& facts);
   // For a record found after a takeover.
-  NodeRecord(SharedRecords* records, std::span<std::byte> found);
+  NodeRecord(MemfdRecordTable* records, std::span<std::byte> found);
   ~NodeRecord();
   NodeRecord(NodeRecord&& other) noexcept;
   NodeRecord& operator=(NodeRecord&& other) noexcept;
@@ -64,12 +65,12 @@ class NodeRecord {
   static std::optional<RecordedNode> read(std::span<const std::byte> record);
 
  private:
-  SharedRecords* records_ = nullptr;
+  MemfdRecordTable* records_ = nullptr;
   std::byte* data_ = nullptr;
 };
 
 // Numbers used by this process or an earlier one are below this.
-uint64_t reserved_node_numbers(const SharedRecords& records);
-void reserve_node_numbers(SharedRecords& records, uint64_t below);
+uint64_t reserved_node_numbers(const MemfdRecordTable& records);
+void reserve_node_numbers(MemfdRecordTable& records, uint64_t below);
 
 }  // namespace leat

@@ -14,8 +14,8 @@ namespace {
 
 using testing::TreeRig;
 
-std::unique_ptr<SharedRecords> copy_of(const SharedRecords& records) {
-  return *SharedRecords::adopt(File(::fcntl(records.fd(), F_DUPFD_CLOEXEC, 3)));
+std::unique_ptr<MemfdRecordTable> copy_of(const MemfdRecordTable& records) {
+  return *MemfdRecordTable::adopt(File(::fcntl(records.fd(), F_DUPFD_CLOEXEC, 3)));
 }
 
 CatalogEntry entry_of(const std::string& name, int version, std::string key) {
@@ -37,14 +37,15 @@ CatalogEntry directory_of(const std::string& name, std::string key) {
   return entry;
 }
 
-TEST(NodeRecord, ASuccessorHasTheNodesWithTheirNumbersCountsAndVersions) {
-  auto records = *SharedRecords::create("test");
+TEST(NodeRecord, SuccessorRestoresNodesAndTheirCounts) {
+  auto records = *MemfdRecordTable::create("test");
   NodeTable table(records.get());
-  const NodePtr directory = table.adopt(table.root(), "d", directory_of("d", "prefix/d/"));
-  const NodePtr file = table.adopt(directory, "x.bin", entry_of("x.bin", 1, "prefix/d/x.bin"));
-  table.adopt(directory, "x.bin", entry_of("x.bin", 1, "prefix/d/x.bin"));
-  const NodePtr odd = table.adopt(directory, "odd", entry_of("odd", 1, "elsewhere"));
-  const NodePtr gone = table.adopt(directory, "gone", entry_of("gone", 1, "gone"));
+  const NodePtr directory = table.find_or_add(table.root(), "d", directory_of("d", "prefix/d/"));
+  const NodePtr file =
+      table.find_or_add(directory, "x.bin", entry_of("x.bin", 1, "prefix/d/x.bin"));
+  table.find_or_add(directory, "x.bin", entry_of("x.bin", 1, "prefix/d/x.bin"));
+  const NodePtr odd = table.find_or_add(directory, "odd", entry_of("odd", 1, "elsewhere"));
+  const NodePtr gone = table.find_or_add(directory, "gone", entry_of("gone", 1, "gone"));
   const NodeId gone_number = gone->id;
   table.forget(gone->id, 1);
   file->record.set_open(3, 42);
@@ -76,20 +77,20 @@ TEST(NodeRecord, ASuccessorHasTheNodesWithTheirNumbersCountsAndVersions) {
   next.forget(file->id, 1);
   EXPECT_EQ(next.find(file->id), nullptr);
   // A number is never used again, not even one of a removed node.
-  const NodePtr fresh = next.adopt(next.root(), "fresh", entry_of("fresh", 1, "fresh"));
+  const NodePtr fresh = next.find_or_add(next.root(), "fresh", entry_of("fresh", 1, "fresh"));
   EXPECT_GT(fresh->id, std::max(gone_number, odd->id));
   EXPECT_LT(fresh->id, NodeId{1} << 40) << "few are lost";
 }
 
-TEST(NodeRecord, ASuccessorBelievesWhatWasLearntLast) {
-  auto records = *SharedRecords::create("test");
+TEST(NodeRecord, SuccessorUsesTheLatestMetadata) {
+  auto records = *MemfdRecordTable::create("test");
   NodeTable table(records.get());
-  const NodePtr asked = table.adopt(table.root(), "asked", entry_of("asked", 1, "asked"));
-  const NodePtr aged = table.adopt(table.root(), "aged", entry_of("aged", 1, "aged"));
+  const NodePtr asked = table.find_or_add(table.root(), "asked", entry_of("asked", 1, "asked"));
+  const NodePtr aged = table.find_or_add(table.root(), "aged", entry_of("aged", 1, "aged"));
   CatalogEntry later = entry_of("asked", 1, "asked");
   later.info.mtime = WallTime(std::chrono::seconds(23456));
   later.fresh_until = Clock::time_point(std::chrono::seconds(99));
-  table.refresh(asked->id, later, kNoMoment);
+  table.refresh(asked->id, later, kAsOfUnknown);
   table.expire(aged->id);
 
   auto copy = copy_of(*records);
@@ -100,23 +101,23 @@ TEST(NodeRecord, ASuccessorBelievesWhatWasLearntLast) {
   EXPECT_EQ(next.facts(aged->id)->fresh_until, Clock::time_point::min());
 }
 
-TEST(NodeRecord, ASuccessorGivesOutNoReservedNumber) {
+TEST(NodeRecord, SuccessorUsesNoReservedNumber) {
   constexpr NodeId kNumbers = 64;  // that a node's number has for each one reserved
-  auto records = *SharedRecords::create("test");
+  auto records = *MemfdRecordTable::create("test");
   reserve_node_numbers(*records, 100);
   NodeTable table(records.get());
   table.take_over([](const std::string&) { return nullptr; });
-  const NodePtr node = table.adopt(table.root(), "x", entry_of("x", 1, "x"));
+  const NodePtr node = table.find_or_add(table.root(), "x", entry_of("x", 1, "x"));
   EXPECT_GE(node->id, 100 * kNumbers);
   EXPECT_LT(node->id, 110 * kNumbers);
 }
 
-TEST(NodeRecord, TheNewestVersionAnswersForTheNameThereToo) {
-  auto records = *SharedRecords::create("test");
+TEST(NodeRecord, RestoredNameHasItsNewestVersion) {
+  auto records = *MemfdRecordTable::create("test");
   NodeTable table(records.get());
   std::vector<NodePtr> versions;
   for (int i = 0; i < 20; ++i) {
-    versions.push_back(table.adopt(table.root(), "x", entry_of("x", i, "x")));
+    versions.push_back(table.find_or_add(table.root(), "x", entry_of("x", i, "x")));
   }
   auto copy = copy_of(*records);
   NodeTable next(copy.get());
@@ -125,12 +126,12 @@ TEST(NodeRecord, TheNewestVersionAnswersForTheNameThereToo) {
   EXPECT_EQ(next.find_child(kRootNode, "x")->id, versions.back()->id);
 }
 
-TEST(NodeRecord, WhatIsForgottenTakesItsRecordAlong) {
-  auto records = *SharedRecords::create("test");
+TEST(NodeRecord, ForgottenNodeFreesItsRecord) {
+  auto records = *MemfdRecordTable::create("test");
   {
     NodeTable table(records.get());
-    NodePtr directory = table.adopt(table.root(), "d", directory_of("d", "d/"));
-    NodePtr file = table.adopt(directory, "x", entry_of("x", 1, "d/x"));
+    NodePtr directory = table.find_or_add(table.root(), "d", directory_of("d", "d/"));
+    NodePtr file = table.find_or_add(directory, "x", entry_of("x", 1, "d/x"));
     const NodeId directory_id = directory->id, file_id = file->id;
     directory.reset();
     file.reset();
@@ -153,14 +154,14 @@ TEST(NodeRecord, AnythingElseIsNoNode) {
   EXPECT_FALSE(NodeRecord::read(std::span(bytes).first(10)));
 }
 
-TEST(TakeOver, OpenFilesAreReadOnWithoutAskingTheStoreForNames) {
-  auto records = *SharedRecords::create("test");
+TEST(TakeOver, OpenFilesContinueWithoutStoreRequests) {
+  auto records = *MemfdRecordTable::create("test");
   TreeRig rig({.records = records.get()});
   rig.source->put("x", "content of x");
   const NodeId node = rig.node(kRootNode, "x");
   auto file = rig.open(node);
   ASSERT_TRUE(file);
-  (*file)->note_open(1, 0);
+  (*file)->record_open(1, 0);
   const uint64_t lists = rig.source->lists();
 
   auto copy = copy_of(*records);
@@ -169,7 +170,7 @@ TEST(TakeOver, OpenFilesAreReadOnWithoutAskingTheStoreForNames) {
   auto open = files->take_over();
   ASSERT_EQ(open.size(), 1u);
   EXPECT_EQ(open[0].file->node(), node);
-  auto bytes = rig.executor.wait(open[0].file->read(Context::background(), 8, 100));
+  auto bytes = rig.executor.block_on(open[0].file->read(Context::background(), 8, 100));
   ASSERT_TRUE(bytes);
   EXPECT_EQ(bytes->to_string(), "of x");
   const auto attributes = files->try_attributes(node);

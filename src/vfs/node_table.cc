@@ -22,9 +22,9 @@ NodeFacts facts_of(const CatalogEntry& entry, const FileRefPtr& ref, uint32_t as
       .key = entry.directory_key,
       .mtime = entry.info.mtime,
       .fresh_until = entry.fresh_until,
-      .place = entry.place,
+      .place = entry.index,
       .as_of = as_of,
-      .same_wishes =
+      .same_policy =
           !ref || !entry.ref || (ref->cache == entry.ref->cache && ref->pool == entry.ref->pool),
   };
 }
@@ -34,23 +34,23 @@ constexpr uint64_t kReservedAhead = 1 << 20;
 
 }  // namespace
 
-NodeTable::NodeTable(SharedRecords* records) : records_(records) {
+NodeTable::NodeTable(MemfdRecordTable* records) : records_(records) {
   root_ = std::make_shared<const Node>(Node{.id = kRootNode});
   shard_of(kRootNode).slots.emplace(kRootNode, Slot{.node = root_, .lookups = 1});
 }
 
-NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                         uint32_t as_of) {
-  return adopt(parent, name, entry, as_of, true);
+NodePtr NodeTable::find_or_add(const NodePtr& parent, std::string_view name,
+                               const CatalogEntry& entry, uint32_t as_of) {
+  return find_or_add(parent, name, entry, as_of, true);
 }
 
-NodePtr NodeTable::adopt_listed(const NodePtr& parent, std::string_view name,
-                                const CatalogEntry& entry) {
-  return adopt(parent, name, entry, kNoMoment, false);
+NodePtr NodeTable::find_or_add_listed(const NodePtr& parent, std::string_view name,
+                                      const CatalogEntry& entry) {
+  return find_or_add(parent, name, entry, kAsOfUnknown, false);
 }
 
-NodePtr NodeTable::adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                         uint32_t as_of, bool replace) {
+NodePtr NodeTable::find_or_add(const NodePtr& parent, std::string_view name,
+                               const CatalogEntry& entry, uint32_t as_of, bool replace) {
   Name key{parent->id, name};
   const uint64_t index = shard_index(key);
   Shard& shard = shards_[index];
@@ -122,10 +122,10 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
     if (at == found.end()) return nullptr;
     Found& one = at->second;
     if (one.node) return one.node;
-    const std::optional<RecordedNode> said = NodeRecord::read(one.record);
+    const std::optional<RecordedNode> recorded = NodeRecord::read(one.record);
     // A parent is older than its children.
-    const bool whole = said && said->parent / kShards < id / kShards;
-    NodePtr parent = whole ? self(self, said->parent) : nullptr;
+    const bool whole = recorded && recorded->parent / kShards < id / kShards;
+    NodePtr parent = whole ? self(self, recorded->parent) : nullptr;
     if (!parent) {
       // Its path is unknown: it is looked up again.
       records_->free(one.record.data());
@@ -135,14 +135,14 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
     auto node = std::make_shared<Node>(Node{
         .id = id,
         .parent = std::move(parent),
-        .name = said->name,
-        .kind = said->kind,
-        .ref = said->ref,
+        .name = recorded->name,
+        .kind = recorded->kind,
+        .ref = recorded->ref,
     });
     node->record = NodeRecord(records_, one.record);
     one.node = node;
-    if (said->opens > 0) open.push_back({node, said->opens, said->backing});
-    if (said->lookups == 0) return node;
+    if (recorded->opens > 0) open.push_back({node, recorded->opens, recorded->backing});
+    if (recorded->lookups == 0) return node;
     Shard& shard = shard_of(id);
     std::lock_guard lock(shard.mutex);
     auto [name, fresh] = shard.names.try_emplace(Name{node->parent->id, node->name}, id);
@@ -151,11 +151,11 @@ std::vector<NodeTable::Reopened> NodeTable::take_over(
       shard.names.emplace(Name{node->parent->id, node->name}, id);
     }
     shard.slots.emplace(id, Slot{.node = node,
-                                 .facts = {.mount = mount_of(said->mount_path),
-                                           .key = said->directory_key,
-                                           .mtime = said->mtime,
-                                           .fresh_until = said->fresh_until},
-                                 .lookups = said->lookups});
+                                 .facts = {.mount = mount_of(recorded->mount_path),
+                                           .key = recorded->directory_key,
+                                           .mtime = recorded->mtime,
+                                           .fresh_until = recorded->fresh_until},
+                                 .lookups = recorded->lookups});
     size_.fetch_add(1, std::memory_order_relaxed);
     return node;
   };
@@ -240,7 +240,7 @@ void NodeTable::retire(NodeId id) {
 
 bool NodeTable::is_retired(NodeId id) const {
   bool retired = false;
-  look_at(id, [&](const NodePtr&, const NodeFacts& facts) { retired = facts.retired; });
+  inspect(id, [&](const NodePtr&, const NodeFacts& facts) { retired = facts.retired; });
   return retired;
 }
 

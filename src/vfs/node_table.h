@@ -32,7 +32,7 @@ struct Node {
 };
 using NodePtr = std::shared_ptr<const Node>;
 
-inline constexpr uint32_t kNoMoment = 0;
+inline constexpr uint32_t kAsOfUnknown = 0;
 
 // Metadata that may change for the same version.
 struct NodeFacts {
@@ -42,19 +42,19 @@ struct NodeFacts {
   std::string key{};  // directories only; a file's key is in its ref
   std::optional<WallTime> mtime{};
   Clock::time_point fresh_until = Clock::time_point::min();
-  uint64_t place = kNoPlace;  // files: latest CatalogEntry::place
-  // The file system's count of changes when the catalog was asked. While it is unchanged an open
+  uint64_t place = kNoIndex;  // files: latest CatalogEntry::place
+  // The file system's count of changes at the request to the catalog. While it is unchanged an open
   // sends no request. kNoMoment: unknown, from a listing or a takeover.
-  uint32_t as_of = kNoMoment;
+  uint32_t as_of = kAsOfUnknown;
   // Files: the mount's present policy equals that in the node's ref.
-  bool same_wishes = true;
+  bool same_policy = true;
   bool retired = false;  // cannot be opened again; unknown after a takeover
 };
 
 class NodeTable {
  public:
   // Records held nodes in `records`, which may be null and outlives the table and its nodes.
-  explicit NodeTable(SharedRecords* records = nullptr);
+  explicit NodeTable(MemfdRecordTable* records = nullptr);
 
   // A node that the kernel has had open since before a takeover.
   struct Reopened {
@@ -70,10 +70,11 @@ class NodeTable {
 
   // Returns the node of `name` below `parent` in the version of `entry`: the existing one, or a new
   // one. Adds one to its lookup count. `as_of`: see NodeFacts.
-  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                uint32_t as_of = kNoMoment);
+  NodePtr find_or_add(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                      uint32_t as_of = kAsOfUnknown);
   // Same, but returns null if the name is held in another version.
-  NodePtr adopt_listed(const NodePtr& parent, std::string_view name, const CatalogEntry& entry);
+  NodePtr find_or_add_listed(const NodePtr& parent, std::string_view name,
+                             const CatalogEntry& entry);
   // Subtracts `count` from the lookup count; at zero the node is removed. The root stays.
   void forget(NodeId id, uint64_t count);
 
@@ -84,15 +85,15 @@ class NodeTable {
 
   // Returns nothing for a node that was forgotten.
   std::optional<NodeFacts> facts(NodeId id) const;
-  // Calls `look(node, facts)` under the lock, without a copy; it must not call other objects.
+  // Calls `visitor(node, facts)` under the lock, without a copy; it must not call other objects.
   // Returns false for a node that was forgotten.
-  template <class Look>
-  bool look_at(NodeId id, Look&& look) const {
+  template <class Visitor>
+  bool inspect(NodeId id, Visitor&& visitor) const {
     const Shard& shard = shard_of(id);
     std::lock_guard lock(shard.mutex);
     auto found = shard.slots.find(id);
     if (found == shard.slots.end()) return false;
-    look(found->second.node, found->second.facts);
+    visitor(found->second.node, found->second.facts);
     return true;
   }
   // `entry` is a new answer for the same version. `as_of`: see NodeFacts.
@@ -140,15 +141,15 @@ class NodeTable {
     boost::unordered_flat_map<Name, NodeId, NameHash> names;
   };
 
-  NodePtr adopt(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
-                uint32_t as_of, bool replace);
+  NodePtr find_or_add(const NodePtr& parent, std::string_view name, const CatalogEntry& entry,
+                      uint32_t as_of, bool replace);
   uint64_t new_number();
 
   Shard& shard_of(NodeId id) { return shards_[id % kShards]; }
   const Shard& shard_of(NodeId id) const { return shards_[id % kShards]; }
   static uint64_t shard_index(const Name& name) { return NameHash{}(name) % kShards; }
 
-  SharedRecords* const records_;
+  MemfdRecordTable* const records_;
   std::array<Shard, kShards> shards_;
   std::atomic<uint64_t> next_ = 1;      // numbers are never used twice
   std::atomic<uint64_t> reserved_ = 0;  // the next process begins there

@@ -19,10 +19,10 @@ CatalogEntry file_entry(const std::string& name, int version) {
   return entry;
 }
 
-TEST(NodeTable, NewestVersionAnswersForTheNameAndOldOnesLiveUntilForgotten) {
+TEST(NodeTable, OldVersionsLiveUntilForgotten) {
   NodeTable table;
-  const NodePtr first = table.adopt(table.root(), "x", file_entry("x", 1));
-  const NodePtr second = table.adopt(table.root(), "x", file_entry("x", 2));
+  const NodePtr first = table.find_or_add(table.root(), "x", file_entry("x", 1));
+  const NodePtr second = table.find_or_add(table.root(), "x", file_entry("x", 2));
   EXPECT_NE(first->id, second->id);
   EXPECT_EQ(table.find_child(kRootNode, "x"), second);
   EXPECT_EQ(table.find(first->id), first);
@@ -47,8 +47,8 @@ TEST(NodeTable, CountsAreExactUnderConcurrency) {
       for (int i = 0; i < 5000; ++i) {
         if (random() % 2 == 0 || held.empty()) {
           const std::string name = "n" + std::to_string(random() % 20);
-          const NodePtr node =
-              table.adopt(table.root(), name, file_entry(name, static_cast<int>(random() % 3)));
+          const NodePtr node = table.find_or_add(table.root(), name,
+                                                 file_entry(name, static_cast<int>(random() % 3)));
           EXPECT_EQ(node->name, name);
           held.push_back(node->id);
         } else {

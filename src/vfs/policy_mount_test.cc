@@ -16,20 +16,20 @@ Policy policy_of(const std::string& freshness, uid_t uid = 0) {
 }
 
 void set_policy(TreeRig& rig, Policy policy) {
-  ASSERT_TRUE(rig.executor.wait(rig.catalog->set_policy("/data", std::move(policy))));
+  ASSERT_TRUE(rig.executor.block_on(rig.catalog->set_policy("/data", std::move(policy))));
 }
 
-TEST(PolicyOfAMount, IsSeenInWhatIsHeldAndTheKernelIsToldOfAllOfIt) {
+TEST(PolicyOfAMount, ChangeInvalidatesAllHeldNodes) {
   TreeRig rig({.freshness = Freshness::parse("immutable").value()});
   rig.source->put("d/x", "1");
   const NodeId d = rig.node(kRootNode, "d"), x = rig.node(d, "x");
   ASSERT_TRUE(rig.open_directory(kRootNode));
-  std::vector<Invalidation> told;
-  rig.files->set_invalidation_listener([&](const Invalidation& one) { told.push_back(one); });
+  std::vector<KernelInvalidation> told;
+  rig.files->set_invalidation_listener([&](const KernelInvalidation& one) { told.push_back(one); });
   set_policy(rig, policy_of("max-age=10s", 77));
   std::set<NodeId> nodes;
-  for (const Invalidation& one : told) {
-    EXPECT_TRUE(one.only_belief && one.patient);
+  for (const KernelInvalidation& one : told) {
+    EXPECT_TRUE(one.expire_only && one.may_block);
     EXPECT_EQ(one.directory, one.node != x);
     nodes.insert(one.node);
   }
@@ -41,21 +41,21 @@ TEST(PolicyOfAMount, IsSeenInWhatIsHeldAndTheKernelIsToldOfAllOfIt) {
   rig.files->set_invalidation_listener({});
 }
 
-TEST(PolicyOfAMount, AListingHeldOpenOverAChangeDoesNotBringTheOldOneBack) {
+TEST(PolicyOfAMount, OpenListingDoesNotRestoreOldPolicy) {
   TreeRig rig({.freshness = Freshness::parse("immutable").value()});
   rig.source->put("x", "1");
   auto open = rig.open_directory(kRootNode).value();
   set_policy(rig, policy_of("max-age=10s", 77));
   Listing::Cursor cursor = open->from(0);
   ASSERT_TRUE(cursor.next());
-  const NodeAttributes old = rig.files->adopt(kRootNode, cursor.entry());
+  const NodeAttributes old = rig.files->lookup_from_listing(kRootNode, cursor.entry());
   EXPECT_EQ(old.uid, 77u);
   EXPECT_EQ(old.valid_for, Clock::duration::zero());
   EXPECT_EQ(rig.attributes(old.node)->valid_for, Clock::duration::zero());
   EXPECT_GT(rig.lookup(kRootNode, "x")->valid_for, Clock::duration::zero());
 }
 
-TEST(PolicyOfAMount, TheNextOpenGoesByIt) {
+TEST(PolicyOfAMount, AppliesToTheNextOpen) {
   TreeRig rig;
   rig.source->put("x", "some bytes");
   const NodeId x = rig.node(kRootNode, "x");
@@ -69,16 +69,16 @@ TEST(PolicyOfAMount, TheNextOpenGoesByIt) {
   EXPECT_EQ(rig.store->cached_bytes(*file->ref()), 0u);
 }
 
-TEST(PolicyOfAPath, DecidesHowItsNamesAreBelieved) {
+TEST(PolicyOfAPath, DecidesFreshnessOfItsNames) {
   TreeRig rig({.freshness = Freshness::parse("max-age=60s").value()});
   for (const char* key : {"a/x", "b/x"}) rig.source->put(key, "1");
   Policy policy = policy_of("max-age=60s");
-  policy.freshness.negative_age = std::chrono::seconds(5);
+  policy.freshness.negative_ttl = std::chrono::seconds(5);
   PathPolicy own = policy;
   own.freshness = Freshness::parse("immutable").value();
-  own.freshness.negative_age = std::chrono::seconds(50);
+  own.freshness.negative_ttl = std::chrono::seconds(50);
   PathPolicy single = policy;
-  single.freshness.negative_age = std::chrono::seconds(0);
+  single.freshness.negative_ttl = std::chrono::seconds(0);
   policy.paths = {{"a", own}, {"b/done", single}};
   set_policy(rig, policy);
   const NodeId a = rig.node(kRootNode, "a"), b = rig.node(kRootNode, "b");
@@ -86,22 +86,23 @@ TEST(PolicyOfAPath, DecidesHowItsNamesAreBelieved) {
   EXPECT_LT(rig.lookup(b, "x")->valid_for, kForever);
   EXPECT_EQ(rig.open_directory(a).value()->valid_for(), kForever);
   EXPECT_LT(rig.open_directory(b).value()->valid_for(), kForever);
-  EXPECT_EQ(rig.files->missing_age(a, "none"), std::chrono::seconds(50));
-  EXPECT_EQ(rig.files->missing_age(b, "none"), std::chrono::seconds(5));
-  EXPECT_EQ(rig.files->missing_age(b, "done"), std::chrono::seconds(0));
+  EXPECT_EQ(rig.files->negative_ttl(a, "none"), std::chrono::seconds(50));
+  EXPECT_EQ(rig.files->negative_ttl(b, "none"), std::chrono::seconds(5));
+  EXPECT_EQ(rig.files->negative_ttl(b, "done"), std::chrono::seconds(0));
 }
 
-TEST(PolicyOfAMount, ANameThatWentFromAKeptListingIsToldThoughNobodyHoldsIt) {
+TEST(PolicyOfAMount, NameRemovedFromKeptListingIsReported) {
   TreeRig rig({.freshness = Freshness::parse("immutable").value()});
   rig.source->put("d/x", "1");
   rig.source->put("d/y", "1");
   const NodeId d = rig.node(kRootNode, "d");
   ASSERT_TRUE(rig.open_directory(d));
   std::vector<std::string> told;
-  rig.files->set_invalidation_listener(
-      [&](const Invalidation& one) { told.push_back(one.name + (one.node != 0 ? "!" : "")); });
+  rig.files->set_invalidation_listener([&](const KernelInvalidation& one) {
+    told.push_back(one.name + (one.node != 0 ? "!" : ""));
+  });
   rig.source->remove("d/x");
-  ASSERT_TRUE(rig.executor.wait(rig.catalog->refresh(Context::background(), "/data/d")));
+  ASSERT_TRUE(rig.executor.block_on(rig.catalog->refresh(Context::background(), "/data/d")));
   while (told.empty()) std::this_thread::yield();  // sent right after the answer
   EXPECT_EQ(told, (std::vector<std::string>{"x"}));
   rig.files->set_invalidation_listener({});

@@ -36,15 +36,15 @@ class ShortFetcher : public Fetcher {
   }
 };
 
-TEST(ShortReads, FewerBytesThanAskedForAreAnError) {
+TEST(ShortReads, FewerBytesThanRequestedAreAnError) {
   TreeRig rig;
   ShortFetcher fetcher;
   fetcher.content = pattern(300'000, 1);
   rig.source->put("file", fetcher.content);
   const auto files = FileSystem::create("/data", *rig.catalog, fetcher, nullptr, {});
-  const auto found = rig.executor.wait(files->lookup({}, kRootNode, "file"));
+  const auto found = rig.executor.block_on(files->lookup({}, kRootNode, "file"));
   ASSERT_TRUE(found) << found.error().to_string();
-  const auto file = rig.executor.wait(files->open({}, found->node, O_RDONLY));
+  const auto file = rig.executor.block_on(files->open({}, found->node, O_RDONLY));
   ASSERT_TRUE(file) << file.error().to_string();
   for (const bool in_place : {false, true}) {
     fetcher.in_place = in_place;
@@ -60,9 +60,9 @@ TEST(ShortReads, FewerBytesThanAskedForAreAnError) {
   }
 }
 
-// The cached part of a read does not become a short read when the rest is gone.
-TEST(ShortReads, AVersionThatIsGoneFailsTheWholeRead) {
-  TreeRig rig({.fetch = {.unread_young = {}}});
+// The cached part of a read does not become a short read when the rest no longer exists.
+TEST(ShortReads, RemovedVersionFailsTheWholeRead) {
+  TreeRig rig({.fetch = {.unread_ttl = {}}});
   const std::string old = pattern(4'000'000, 1);
   rig.source->put("file", old);
   const auto file = rig.open(rig.node(kRootNode, "file"));
@@ -71,7 +71,7 @@ TEST(ShortReads, AVersionThatIsGoneFailsTheWholeRead) {
   rig.source->put("file", pattern(1000, 2));
   const auto across = rig.read(**file, 60'000, 3'500'000);
   ASSERT_FALSE(across) << across->size();
-  EXPECT_EQ(across.error().code(), StatusCode::kChanged);
+  EXPECT_EQ(across.error().code(), StatusCode::kVersionChanged);
   EXPECT_EQ(rig.attributes((*file)->node())->size, old.size());
 }
 

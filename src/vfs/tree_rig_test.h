@@ -10,7 +10,7 @@
 #include "source/memory_source_test.h"
 #include "telemetry/metric_values_test.h"
 #include "vfs/file_system.h"
-#include "vfs/inspected_file_system.h"
+#include "vfs/inspection_file_system.h"
 #include "vfs/memory_page_store_test.h"
 
 namespace leat::testing {
@@ -23,12 +23,12 @@ struct TreeRigOptions {
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
-  SharedRecords* records = nullptr;  // of the file system
+  MemfdRecordTable* records = nullptr;  // of the file system
   // Content of `.leat` in its root; null: there is none.
-  std::function<std::vector<InspectionFile>(const FileSystem&)> inspection{};
-  InspectionOptions inspecting{};  // except for the clock
-  bool next_files = false;         // with prefetch from file to file
-  unsigned threads = 0;            // of the executor (ExecutorOptions)
+  std::function<std::vector<VirtualFile>(const FileSystem&)> inspection{};
+  InspectionOptions inspection_options{};  // except for the clock
+  bool prefetch_next_files = false;        // with prefetch from file to file
+  unsigned threads = 0;                    // of the executor (ExecutorOptions)
 };
 
 class TreeRig {
@@ -41,11 +41,11 @@ class TreeRig {
     files = FileSystem::create(options.root, *catalog, *fetcher, store.get(),
                                {.now = clock(),
                                 .records = options.records,
-                                .executor = options.next_files ? &executor : nullptr});
+                                .executor = options.prefetch_next_files ? &executor : nullptr});
     if (options.inspection) {
-      std::vector<InspectionFile> inspection = options.inspection(*files);
-      options.inspecting.now = clock();
-      files = inspected(std::move(files), std::move(inspection), options.inspecting);
+      std::vector<VirtualFile> inspection = options.inspection(*files);
+      options.inspection_options.now = clock();
+      files = with_inspection(std::move(files), std::move(inspection), options.inspection_options);
     }
     catalog->set_change_listener(
         [this](const CatalogChange& change) { files->catalog_changed(change); });
@@ -60,7 +60,7 @@ class TreeRig {
     LEAT_CHECK(catalog->mount(std::move(entry), source).has_value());
   }
   ~TreeRig() {
-    executor.wait(fetcher->stop());
+    executor.block_on(fetcher->stop());
     catalog->set_change_listener({});
   }
 
@@ -68,30 +68,30 @@ class TreeRig {
 
   Result<NodeAttributes> lookup(NodeId parent, std::string name) {
     if (auto found = files->try_lookup(parent, name)) return *found;
-    return executor.wait(files->lookup(Context::background(), parent, std::move(name)));
+    return executor.block_on(files->lookup(Context::background(), parent, std::move(name)));
   }
   NodeId node(NodeId parent, std::string name) { return lookup(parent, std::move(name))->node; }
   Result<NodeAttributes> attributes(NodeId node) {
     if (auto found = files->try_attributes(node)) return *found;
-    return executor.wait(files->attributes(Context::background(), node));
+    return executor.block_on(files->attributes(Context::background(), node));
   }
   Result<std::shared_ptr<OpenFile>> open(NodeId node, int flags = O_RDONLY) {
     if (auto opened = files->try_open(node, flags)) return *opened;
-    return executor.wait(files->open(Context::background(), node, flags));
+    return executor.block_on(files->open(Context::background(), node, flags));
   }
   Result<std::shared_ptr<OpenDirectory>> open_directory(NodeId node) {
-    return executor.wait(files->open_directory(Context::background(), node));
+    return executor.block_on(files->open_directory(Context::background(), node));
   }
   Result<std::string> read(OpenFile& file, uint64_t offset, uint64_t size,
                            Context context = Context::background()) {
     if (auto bytes = file.try_read(offset, size)) return bytes->to_string();
-    Result<Bytes> bytes = executor.wait(file.read(context, offset, size));
+    Result<Bytes> bytes = executor.block_on(file.read(context, offset, size));
     if (!bytes) return error(bytes.error());
     return bytes->to_string();
   }
   // Loads the whole of a file into the cache.
   Result<uint64_t> load(const FileRefPtr& ref) {
-    return executor.wait(fetcher->ensure(Context::background(), ref, {0, ref->size}));
+    return executor.block_on(fetcher->ensure(Context::background(), ref, {0, ref->size}));
   }
 
   Executor executor;

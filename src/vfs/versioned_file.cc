@@ -11,9 +11,10 @@
 namespace leat {
 namespace {
 
-Counter reads_refused("leat_vfs_reads_refused_total",
-                      "Reads around a page of a mapping, in place of which the page alone is read",
-                      "", Stability::kExperimental);
+Counter fault_around_rejected(
+    "leat_vfs_fault_around_rejected_total",
+    "Fault-around reads of a mapping that were reduced to the faulting page", "",
+    Stability::kExperimental);
 
 // Direct reads by the kernel of a file outside of the cache.
 class LocalBacking : public BackingFile {
@@ -39,16 +40,16 @@ Result<Bytes> whole(Result<Bytes> bytes, ByteRange range) {
 constexpr Clock::duration kLongWait = std::chrono::seconds(1);
 constexpr Clock::duration kRepeatedWithin = std::chrono::seconds(1);
 
-StreamOptions stream_options(uint64_t look_ahead_bytes) {
+StreamOptions stream_options(uint64_t window_bytes) {
   StreamOptions options;
-  options.window_bytes_max = look_ahead_bytes;
-  options.window_bytes_min = std::min(options.window_bytes_min, look_ahead_bytes);
+  options.window_bytes_max = window_bytes;
+  options.window_bytes_min = std::min(options.window_bytes_min, window_bytes);
   return options;
 }
 
 }  // namespace
 
-void FailedWait::note(Clock::time_point began, Clock::time_point now, const Status& why) {
+void FailedWait::record(Clock::time_point began, Clock::time_point now, const Status& why) {
   const bool of_store =
       why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kThrottled;
   if (!of_store || now - began < kLongWait) return;
@@ -64,14 +65,13 @@ std::optional<Status> FailedWait::recent(Clock::time_point now) const {
   return now < until_ ? why_ : std::nullopt;
 }
 
-VersionedFile::VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
-                             bool pass_through)
-    : parts_(parts),
+VersionedFile::VersionedFile(const FileDeps& deps, NodePtr node, FileRefPtr ref, bool pass_through)
+    : deps_(deps),
       node_(std::move(node)),
       ref_(std::move(ref)),
       pass_through_(pass_through),
-      streams_(ref_->size, stream_options(parts.look_ahead_bytes), parts.windows),
-      faults_(parts.read_around_bytes) {}
+      streams_(ref_->size, stream_options(deps.prefetch_window_bytes), deps.windows),
+      fault_detector_(deps.fault_around_bytes) {}
 
 std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   const ByteRange range = within(offset, size);
@@ -79,15 +79,15 @@ std::optional<Bytes> VersionedFile::try_read(uint64_t offset, uint64_t size) {
   if (local_) {
     Buffer buffer(range.size);
     if (!local_->try_read(range.offset, buffer.span())) return std::nullopt;
-    parts_.metrics->from_local_file.add();
-    parts_.metrics->bytes.add(range.size);
+    deps_.metrics->from_local_file.add();
+    deps_.metrics->bytes.add(range.size);
     return Bytes(std::move(buffer));
   }
-  std::optional<Bytes> bytes = parts_.fetcher.try_read(*ref_, range);
+  std::optional<Bytes> bytes = deps_.fetcher.try_read(*ref_, range);
   if (!bytes || bytes->size() != range.size) return std::nullopt;  // read() records the stream
-  look_ahead(range);
-  parts_.metrics->in_place.add();
-  parts_.metrics->bytes.add(range.size);
+  prefetch(range);
+  deps_.metrics->inline_reads.add();
+  deps_.metrics->bytes.add(range.size);
   return bytes;
 }
 
@@ -95,28 +95,28 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
   const ByteRange range = within(offset, size);
   if (range.empty()) co_return Bytes();
   const bool cached = on_disk(range);
-  const Clock::time_point begin = parts_.now();
+  const Clock::time_point begin = deps_.now();
   Result<Bytes> bytes = co_await read_unless_failed(context, range, cached);
   bytes = whole(std::move(bytes), range);
-  FolderMetrics& metrics = *parts_.metrics;
+  MountMetrics& metrics = *deps_.metrics;
   if (!bytes) {
     metrics.errors.add();
-    Status status = bytes.error().with_context("cannot read " + parts_.path(*node_));
-    if (status.code() == StatusCode::kChanged) parts_.changed(*node_, status);
-    failed_wait_.note(begin, parts_.now(), bytes.error());
+    Status status = bytes.error().with_context("cannot read " + deps_.path(*node_));
+    if (status.code() == StatusCode::kVersionChanged) deps_.changed(*node_, status);
+    failed_wait_.record(begin, deps_.now(), bytes.error());
     co_return error(std::move(status));
   }
   if (local_) {
     metrics.from_local_file.add();
   } else if (cached) {
     metrics.from_disk.add();
-    metrics.disk_seconds.observe(parts_.now() - begin);
+    metrics.disk_seconds.observe(deps_.now() - begin);
   } else {
     metrics.from_store.add();
-    metrics.store_seconds.observe(parts_.now() - begin);
-    streams_.reader_waited(range);
+    metrics.store_seconds.observe(deps_.now() - begin);
+    streams_.on_stall(range);
   }
-  if (parts_.next && !local_) parts_.next->waited(*node_);
+  if (deps_.next && !local_) deps_.next->on_stall(*node_);
   metrics.bytes.add(range.size);
   co_return std::move(*bytes);
 }
@@ -124,7 +124,7 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
 Task<Result<Bytes>> VersionedFile::read_unless_failed(Context context, ByteRange range,
                                                       bool cached) {
   if (!cached && !local_) {
-    if (std::optional<Status> failed = failed_wait_.recent(parts_.now())) {
+    if (std::optional<Status> failed = failed_wait_.recent(deps_.now())) {
       co_return Error(*std::move(failed));
     }
   }
@@ -133,8 +133,8 @@ Task<Result<Bytes>> VersionedFile::read_unless_failed(Context context, ByteRange
 
 Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) {
   if (!local_) {
-    look_ahead(range);
-    co_return co_await parts_.fetcher.read(context, ref_, range);
+    prefetch(range);
+    co_return co_await deps_.fetcher.read(context, ref_, range);
   }
   Buffer buffer(range.size);
   Result<> done = co_await local_->read(context, range.offset, buffer.span());
@@ -142,20 +142,20 @@ Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) 
   // A file received by fd passing is a copy; its disk may fail.
   const bool copy = local_->immutable() && context.check("a read");
   if (!copy) co_return Error(done.error());
-  log::warning("reading {} as it was handed over: {}; asking for its bytes instead", ref_->key,
+  log::warning("failed to read the passed file of {}: {}; fetching its bytes instead", ref_->key,
                done.error().to_string());
-  co_return co_await parts_.fetcher.read(context, ref_, range);
+  co_return co_await deps_.fetcher.read(context, ref_, range);
 }
 
 // A cached range is read whole: the kernel keeps it.
-bool VersionedFile::refuses(uint64_t offset, uint64_t size) {
-  if (local_ || !faults_.concerns(size)) return false;
+bool VersionedFile::rejects_fault_around(uint64_t offset, uint64_t size) {
+  if (local_ || !fault_detector_.applies_to(size)) return false;
   const ByteRange range = within(offset, size);
   if (range.empty() || (range.size > kBlockBytes && on_disk(range))) return false;
-  const auto refusal = faults_.observe(range, streams_.is_alone(range));
-  if (!refusal) return false;
-  reads_refused.add();
-  if (refusal->page) parts_.fetcher.prefetch(ref_, *refusal->page);
+  const auto rejection = fault_detector_.observe(range, streams_.is_alone(range));
+  if (!rejection) return false;
+  fault_around_rejected.add();
+  if (rejection->page) deps_.fetcher.prefetch(ref_, *rejection->page);
   return true;
 }
 
@@ -163,12 +163,12 @@ std::shared_ptr<BackingFile> VersionedFile::backing() {
   if (local_ && (pass_through_ || local_->immutable()))
     return std::make_shared<LocalBacking>(local_);
   if (ref_->cache != CacheUse::kDisk) return nullptr;
-  return parts_.store == nullptr ? nullptr : parts_.store->backing(*ref_);
+  return deps_.store == nullptr ? nullptr : deps_.store->backing(*ref_);
 }
 
 std::shared_ptr<BackingFile> VersionedFile::hold_backing() {
-  if (local_ || ref_->cache != CacheUse::kDisk || parts_.store == nullptr) return backing();
-  return parts_.store->hold(*ref_);
+  if (local_ || ref_->cache != CacheUse::kDisk || deps_.store == nullptr) return backing();
+  return deps_.store->backing_unverified(*ref_);
 }
 
 ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
@@ -177,18 +177,18 @@ ByteRange VersionedFile::within(uint64_t offset, uint64_t size) const {
   return {offset, std::min(size, file_size - offset)};
 }
 
-void VersionedFile::look_ahead(ByteRange read) {
-  if (parts_.look_ahead_bytes == 0) return;
-  for (const ByteRange& ahead : streams_.observe(read)) {
-    if (parts_.fetcher.prefetch(ref_, ahead)) continue;
-    streams_.refused(ahead);
+void VersionedFile::prefetch(ByteRange read) {
+  if (deps_.prefetch_window_bytes == 0) return;
+  for (const ByteRange& range : streams_.observe(read)) {
+    if (deps_.fetcher.prefetch(ref_, range)) continue;
+    streams_.on_rejected(range);
     break;
   }
 }
 
 bool VersionedFile::on_disk(ByteRange range) const {
-  return parts_.store != nullptr && ref_->cache == CacheUse::kDisk &&
-         parts_.store->missing(*ref_, range).empty();
+  return deps_.store != nullptr && ref_->cache == CacheUse::kDisk &&
+         deps_.store->missing(*ref_, range).empty();
 }
 
 }  // namespace leat

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VersionedFile: an open file of the store, one version to its end, with prefetch for its readers.
 // It may read the file itself: a local file that is not cached, compared after each read, or a file
-// received by fd passing from another process's cache. VersionedFileParts has the shared
+// received by fd passing from another process's cache. FileDeps has the shared
 // dependencies.
 #pragma once
 
@@ -12,35 +12,35 @@
 #include <optional>
 #include <string>
 
-#include "prefetch/fault_guess.h"
+#include "prefetch/mmap_fault_detector.h"
 #include "prefetch/stream.h"
 #include "vfs/file_system.h"
-#include "vfs/folder_metrics.h"
-#include "vfs/next_files.h"
+#include "vfs/mount_metrics.h"
+#include "vfs/next_file_prefetcher.h"
 #include "vfs/node_table.h"
 
 namespace leat {
 
-struct VersionedFileParts {
+struct FileDeps {
   Fetcher& fetcher;
   PageStore* store;  // may be null
-  // Called if a read found that the version is gone.
+  // Called if a read found that the version no longer exists.
   std::function<void(const Node&, const Status&)> changed;
   std::function<std::string(const Node&)> path;
-  WindowBudget* windows = nullptr;                               // of the host; may be null
-  uint64_t look_ahead_bytes = StreamOptions{}.window_bytes_max;  // of each reader; 0: none
-  uint64_t read_around_bytes = 0;                                // FileSystemOptions
-  std::unique_ptr<NextFiles> next{};                             // may be null
-  std::unique_ptr<FolderMetrics> metrics{};
+  WindowBudget* windows = nullptr;                                    // of the host; may be null
+  uint64_t prefetch_window_bytes = StreamOptions{}.window_bytes_max;  // of each reader; 0: none
+  uint64_t fault_around_bytes = 0;                                    // FileSystemOptions
+  std::unique_ptr<NextFilePrefetcher> next{};                         // may be null
+  std::unique_ptr<MountMetrics> metrics{};
   std::function<Clock::time_point()> now = &Clock::now;
 };
 
 // FailedWait: the failure of a read that waited long for its store. The kernel repeats a failed
-// read-ahead as a read, which would wait as long again. For a second this failure answers that
+// readahead as a read, which would wait as long again. For a second this failure answers that
 // read, too. Thread-safe.
 class FailedWait {
  public:
-  void note(Clock::time_point began, Clock::time_point now, const Status& why);
+  void record(Clock::time_point began, Clock::time_point now, const Status& why);
   std::optional<Status> recent(Clock::time_point now) const;
 
  private:
@@ -54,8 +54,7 @@ class VersionedFile : public OpenFile {
  public:
   // `pass_through`: the kernel may read a local file directly, although its bytes may be replaced.
   // `ref`: of the node's version, with the mount's present policy.
-  VersionedFile(const VersionedFileParts& parts, NodePtr node, FileRefPtr ref,
-                bool pass_through = false);
+  VersionedFile(const FileDeps& deps, NodePtr node, FileRefPtr ref, bool pass_through = false);
 
   // Reads use `file` from now on. Call before other threads have this file; may be null.
   void read_from(SourceFilePtr file) { local_ = std::move(file); }
@@ -64,10 +63,10 @@ class VersionedFile : public OpenFile {
   const FileRefPtr& ref() const override { return ref_; }
   std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
-  bool refuses(uint64_t offset, uint64_t size) override;
+  bool rejects_fault_around(uint64_t offset, uint64_t size) override;
   std::shared_ptr<BackingFile> backing() override;
   std::shared_ptr<BackingFile> hold_backing() override;
-  void note_open(uint32_t opens, int32_t backing) override {
+  void record_open(uint32_t opens, int32_t backing) override {
     node_->record.set_open(opens, backing);
   }
 
@@ -75,16 +74,16 @@ class VersionedFile : public OpenFile {
   Task<Result<Bytes>> read_unless_failed(Context context, ByteRange range, bool cached);
   Task<Result<Bytes>> read_range(Context context, ByteRange range);
   ByteRange within(uint64_t offset, uint64_t size) const;
-  void look_ahead(ByteRange read);
+  void prefetch(ByteRange read);
   bool on_disk(ByteRange range) const;
 
-  const VersionedFileParts& parts_;
+  const FileDeps& deps_;
   const NodePtr node_;
   const FileRefPtr ref_;
   const bool pass_through_;
   SourceFilePtr local_;  // null: through the fetcher
   StreamTable streams_;
-  FaultGuess faults_;
+  MmapFaultDetector fault_detector_;
   FailedWait failed_wait_;
 };
 

@@ -15,8 +15,8 @@ FIRING = 'count by (alertname) (ALERTS{alertstate="firing"})'
 STORE = 'store="s3://b", store_id="01"'
 READS = f'leat_source_request_seconds_count{{{STORE}, store_op="read"}}'
 BUCKET = f'leat_source_request_seconds_bucket{{{STORE}, store_op="read", le="%s"}}'
-FAILED = f'leat_source_store_errors_total{{{STORE}, reason="failed"}}'
-THROTTLED = f'leat_source_store_errors_total{{{STORE}, reason="throttled"}}'
+FAILED = f'leat_source_errors_total{{{STORE}, reason="failed"}}'
+THROTTLED = f'leat_source_errors_total{{{STORE}, reason="throttled"}}'
 STATE = 'leat_cache_directory_state{directory="/fast/leat"}'
 STARTED = "process_start_time_seconds{}"
 
@@ -41,17 +41,19 @@ CASES = {
                            {FAILED: "0+2x40", THROTTLED: "0+0x40", READS: "0+60x40"}),
     "LeatStoreThrottles": Case(35, {FAILED: "0+0x40", THROTTLED: "0+9x40", READS: "0+60x40"},
                                {FAILED: "0+0x40", THROTTLED: "0+5x40", READS: "0+60x40"}),
-    "LeatStoreLeftAlone": Case(8, {"leat_source_circuit_openings_total{}": "0+0x4 1+0x20"},
-                               {"leat_source_circuit_openings_total{}": "1+0x20"}),
+    "LeatStoreCircuitOpen": Case(8, {"leat_source_circuit_opened_total{}": "0+0x4 1+0x20"},
+                               {"leat_source_circuit_opened_total{}": "1+0x20"}),
     "LeatStoreSlow": Case(
         30, {BUCKET % "3": "0+97x40", BUCKET % "10": "0+100x40", BUCKET % "+Inf": "0+100x40"},
         {BUCKET % "3": "0+100x40", BUCKET % "10": "0+100x40", BUCKET % "+Inf": "0+100x40"}),
     "LeatCacheDirectoryNotNormal": Case(10, {STATE: "0+0x2 1 2+0x20"}, {STATE: "0+0x2 1 0+0x20"}),
     "LeatCacheCorrupt": Case(20, {"leat_cache_corrupt_blocks_total{}": "0+0x9 3+0x60"},
                              {"leat_cache_corrupt_blocks_total{}": "3+0x60"}),
-    "LeatCacheRefuses": Case(
-        45, {"leat_cache_refused_bytes_total{}": "0+200x60", "leat_fetch_source_bytes_total{}": "0+999x60"},
-        {"leat_cache_refused_bytes_total{}": "0+90x60", "leat_fetch_source_bytes_total{}": "0+999x60"}),
+    "LeatCacheRejects": Case(
+        45, {"leat_cache_admission_rejected_bytes_total{}": "0+200x60",
+         "leat_fetch_source_bytes_total{}": "0+999x60"},
+        {"leat_cache_admission_rejected_bytes_total{}": "0+90x60",
+         "leat_fetch_source_bytes_total{}": "0+999x60"}),
 }
 
 

@@ -81,7 +81,7 @@ def test_a_daemon_that_is_gone_is_told_of(watched):
 
 
 @pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda file: file.name)
-def test_only_stable_metrics_of_the_catalogue_are_used(file, catalogue):
+def test_only_stable_metrics_are_used(file, catalogue):
     used = set(NAME.findall(file.read_text()))
     assert used, "no metric is used"
     assert not used - set(catalogue)

@@ -44,7 +44,7 @@ def test_commands_and_flags_exist(page, reference):
 
 # Pages of designs speak of what is to be, too.
 @pytest.mark.parametrize("page", [page for page in pages() if not page.startswith("docs/design/")])
-def test_commands_and_flags_that_prose_names_exist(page, reference):
+def test_commands_and_flags_in_prose_exist(page, reference):
     found = [f"{page}:{line}: {code}: {what}"
              for line, code in mentions(page)
              for words in command_lines(code)

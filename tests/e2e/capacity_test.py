@@ -174,7 +174,7 @@ def test_cache_disk_full(store, s3, bucket, folder, small_disk):
         leat.close()
 
 
-def test_a_load_of_more_than_the_cache_holds_is_not_done(store, s3, bucket, folder):
+def test_a_load_beyond_the_capacity_fails(store, s3, bucket, folder):
     files = {f"d/large{n}": 6 * MIB for n in range(16)}
     put_files(s3, bucket, files)
     leat = Leat(os.path.join(folder, "leat"), cache_size=str(48 * MIB))

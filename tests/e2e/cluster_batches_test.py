@@ -31,8 +31,8 @@ def open_at_random(mount, name):
     return file
 
 
-def test_pages_are_asked_for_together_and_a_dead_worker_costs_none(make_cluster, seed):
-    cluster = make_cluster(2, LEAT_WORKER_SOCKET="none")
+def test_pages_are_batched_despite_a_dead_worker(make_cluster, seed):
+    cluster = make_cluster(2, LEAT_WORKER_FD_SOCKET="none")
     client = cluster.client()
     mount = client.mount_cluster("/train", "-o", "cache=never", memory="32MiB")
     bodies = {name: body(name) for name in (f"train/large/{i:03}" for i in range(LARGE))}
@@ -71,10 +71,10 @@ def test_pages_are_asked_for_together_and_a_dead_worker_costs_none(make_cluster,
             os.close(file)
 
 
-def test_small_files_are_asked_for_together_and_a_dead_worker_costs_none(make_cluster, s3, bucket, seed):
+def test_small_files_are_batched_and_none_is_lost(make_cluster, s3, bucket, seed):
     bodies = {f"train/tiny/{i:04}": content(f"tiny {i}", 1, 0, TINY_BYTES) for i in range(TINY)}
     put_all(s3, bucket, bodies)
-    cluster = make_cluster(2, LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(2, LEAT_WORKER_FD_SOCKET="none")
     warming = cluster.client().mount_cluster("/train")
     for name in bodies:  # into the workers' caches, and not into that of who is asked below
         assert read(warming, name) == bodies[name]

@@ -46,20 +46,20 @@ def test_a_copy_to_a_store_is_made_by_all_workers(make_cluster, s3, out):
     worker = others_than(cluster, leader_of(cluster))[0]
     job = cluster_job(worker, "cp", "/train", url(cluster, f"{out}/set/"))
     assert (job["kind"], job["state"], job["files_done"]) == ("copy", "done", len(names()))
-    assert (job["bytes_done"], job["bytes_fetched"], job["files_there"]) == (WHOLE, WHOLE, 0)
+    assert (job["bytes_done"], job["bytes_fetched"], job["files_present"]) == (WHOLE, WHOLE, 0)
     assert objects(s3, out) == expected("set/")
     assert all(copied_files(one) > len(names()) / 10 for one in cluster.workers)
     # Again: what is there costs a look.
     before = sent_bytes(cluster.store)
     again = cluster_job(worker, "cp", "/train", url(cluster, f"{out}/set/"))
-    assert (again["state"], again["files_there"], again["bytes_fetched"]) == (
+    assert (again["state"], again["files_present"], again["bytes_fetched"]) == (
         "done", len(names()), 0)
     assert sent_bytes(cluster.store) - before < WHOLE * 0.01
     text = worker.run("cluster", "jobs", "show", str(again["id"])).stdout
     assert f"{len(names())} there already" in text, text
 
 
-def test_a_copy_within_the_namespace_shows_at_once(make_cluster, s3, out):
+def test_a_copy_in_the_namespace_is_seen_at_once(make_cluster, s3, out):
     cluster = make_cluster(3)
     cluster.mount("out/here", "/out")
     mount = cluster.client().mount_cluster("/", memory="64MiB", freshness="max-age=1h")
@@ -80,22 +80,22 @@ def test_a_copy_within_the_namespace_shows_at_once(make_cluster, s3, out):
     assert wrong.returncode != 0 and "end it with '/'" in wrong.stderr, wrong.stderr
 
 
-def test_what_is_there_and_is_another_is_replaced_only_when_asked(make_cluster, s3, out):
+def test_existing_files_are_replaced_on_request(make_cluster, s3, out):
     cluster = make_cluster(2)
     worker = cluster.workers[0]
     s3.put_object(Bucket=out, Key="set/000", Body=b"mine")
     words = ["cp", "/train/small", url(cluster, f"{out}/set")]
     refused = worker.run("cluster", *words, check=False)
     assert refused.returncode != 0
-    assert "set/000 is there and is another; --update replaces it" in refused.stderr
+    assert "set/000 exists and differs; --update replaces it" in refused.stderr
     there = objects(s3, out)
     assert there.pop("set/000") == b"mine"
     whole = {key.replace("small/", ""): data for key, data in expected("set/", "small/").items()}
     assert there == {key: data for key, data in whole.items() if key != "set/000"}
     job = cluster_job(worker, *words, "--update")
-    assert (job["files_done"], job["files_there"]) == (120, 119)
+    assert (job["files_done"], job["files_present"]) == (120, 119)
     assert objects(s3, out) == whole
-    assert cluster_job(worker, *words, "--force")["files_there"] == 0
+    assert cluster_job(worker, *words, "--force")["files_present"] == 0
 
 
 def test_a_copy_goes_on_under_the_next_leader(make_cluster, s3, out):
@@ -112,7 +112,7 @@ def test_a_copy_goes_on_under_the_next_leader(make_cluster, s3, out):
     ended = wait_for(worker, number)
     done = ended["job"]
     assert (done["state"], done["files_done"], done["files_failed"]) == ("done", len(names()), 0)
-    assert ended["begun"] == 2 and done["files_there"] > 0
+    assert ended["begun"] == 2 and done["files_present"] > 0
     assert objects(s3, out) == expected("")
 
 
@@ -142,7 +142,7 @@ def test_limits_hold_for_all_workers_together(make_cluster, s3, out):
     assert len(objects(s3, out)) == 24
 
 
-def test_a_copy_is_cancelled_and_leaves_nothing_half_done(make_cluster, s3, out):
+def test_a_cancelled_copy_leaves_no_partial_file(make_cluster, s3, out):
     cluster = make_cluster(2)
     put_all(s3, "data", {"train/huge": os.urandom(64 << 20)})
     one, other = cluster.workers
@@ -168,11 +168,11 @@ def test_what_cannot_be_copied_is_said(make_cluster, s3, out):
     assert "/nowhere" in refused("/nowhere", url(cluster, out))
     gone = refused("/train/small/001", url(cluster, "no-such-bucket/x"))
     assert "no-such-bucket" in gone, gone
-    assert "takes no changes" in refused("/train/small", "https://example.com/x/")
+    assert "is read-only" in refused("/train/small", "https://example.com/x/")
     assert objects(s3, out) == {}
 
 
-def test_what_would_be_copied_onto_itself_is_refused(make_cluster, s3):
+def test_a_copy_onto_itself_is_rejected(make_cluster, s3):
     """By way of another mount of the same store."""
     cluster = make_cluster(2)
     cluster.mount("data/train", "/same")

@@ -92,7 +92,7 @@ def dev(folder, store, s3, bucket):
     made.close()
 
 
-def test_three_workers_and_a_folder_come_and_go_with_the_command(dev):
+def test_workers_and_mount_end_with_the_command(dev):
     dev.start(3, dev.point, *dev.source())
     assert len(dev.document["workers"]) == 3
     assert dev.document["mount"]["path"] == "/train"
@@ -115,7 +115,7 @@ def test_three_workers_and_a_folder_come_and_go_with_the_command(dev):
     assert dev.said() == ""
 
 
-def test_in_a_directory_it_goes_on_with_what_it_had(dev):
+def test_a_directory_keeps_the_state(dev):
     dev.start(2, dev.point, "--dir", dev.directory, *dev.source())
     assert (dev.point / "train" / "003").read_bytes() == FILES["train/003"]
     token = Path(dev.document["token"]).read_text()
@@ -131,7 +131,7 @@ def test_in_a_directory_it_goes_on_with_what_it_had(dev):
     assert dev.nothing_is_left() and dev.directory.exists()
 
 
-def test_a_child_that_dies_is_told_of_and_all_ends_in_order(dev):
+def test_a_dead_child_is_reported(dev):
     dev.start(3, dev.point, *dev.source())
     # A folder of a worker's own, which nobody takes away when that is killed but the command.
     own = dev.folder / "own"
@@ -150,14 +150,14 @@ def test_a_child_that_dies_is_told_of_and_all_ends_in_order(dev):
     assert dev.nothing_is_left()
 
 
-def test_when_it_is_killed_itself_its_children_end_too(dev):
+def test_children_end_when_it_is_killed(dev):
     dev.start(2, dev.point, "--dir", dev.directory, *dev.source())
     dev.process.kill()
     dev.process.wait()
     wait_until(dev.nothing_is_left, "its children to end")
 
 
-def test_when_it_is_ended_before_all_is_up_nothing_is_left(dev):
+def test_an_early_end_leaves_nothing(dev):
     process = subprocess.Popen(dev.words(3, dev.point, "--dir", dev.directory, *dev.source()),
                                env=dev.variables, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                text=True)
@@ -172,7 +172,7 @@ def test_when_it_is_ended_before_all_is_up_nothing_is_left(dev):
     assert dev.end() == 0
 
 
-def test_an_etcd_that_was_killed_before_it_answered_begins_anew(dev):
+def test_an_etcd_killed_early_is_restarted(dev):
     """As it leaves its log when it has made the file and not yet written who is a member."""
     log = dev.directory / "etcd" / "data" / "member" / "wal"
     log.mkdir(parents=True)
@@ -212,7 +212,7 @@ def test_its_etcd_asks_for_a_password(dev):
     assert dev.end() == 0
 
 
-def test_a_local_folder_is_served_also_the_next_time(dev):
+def test_a_local_folder_is_served_after_a_restart(dev):
     local = dev.folder / "local"
     local.mkdir()
     (local / "file").write_bytes(b"bytes")
@@ -246,7 +246,7 @@ def test_without_etcd_it_says_how_to_get_one(dev):
     ((2, "--registry", "file"), "a single worker"),
     ((1, "/no/such/place"), "no such directory"),
 ])
-def test_what_cannot_be_is_refused_before_anything_is_started(dev, words, said):
+def test_wrong_usage_is_rejected_before_a_start(dev, words, said):
     done = subprocess.run(dev.words(*words), env=dev.variables, capture_output=True, text=True,
                           check=False)
     assert done.returncode != 0 and said in done.stderr

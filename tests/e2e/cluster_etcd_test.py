@@ -38,7 +38,7 @@ def stay(cluster, for_s):
 
 
 @pytest.mark.parametrize("how, back", [("kill", "start"), ("pause", "resume")])
-def test_the_leading_member_is_lost_and_nothing_fails(make_cluster, etcd, seed, how, back):
+def test_the_etcd_leader_is_lost(make_cluster, etcd, seed, how, back):
     cluster = make_cluster(3, etcd=etcd)
     mount = cluster.client().mount_cluster("/", freshness="max-age=1s", memory="64MiB")
     lost = etcd.leader()

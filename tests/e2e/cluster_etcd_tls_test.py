@@ -57,7 +57,7 @@ def test_workers_join_by_certificate_and_password(make_cluster, etcd, welcome):
     read_all(cluster.client().mount_cluster("/train", memory="64MiB"))
 
 
-def test_workers_log_in_again_when_etcd_has_forgotten_them(make_cluster, etcd, welcome):
+def test_workers_log_in_again_after_etcd_restarts(make_cluster, etcd, welcome):
     """What it gave for the password ends with its process."""
     cluster = make_cluster(2, etcd=etcd, **welcome)
     etcd.stop()
@@ -92,7 +92,7 @@ def certificate_with_a_name(_folder, signer):
     (strange_certificate, ["certificate"]),
     (certificate_with_a_name, ["etcd", "certificate", "common name"]),
 ], ids=lambda one: getattr(one, "__name__", None))
-def test_who_is_not_welcome_says_why_and_does_not_join(make_cluster, etcd, welcome, signer, folder,
+def test_a_rejected_worker_says_why(make_cluster, etcd, welcome, signer, folder,
                                                        change, said):
     cluster = make_cluster(1, etcd=etcd, **welcome)
     stranger = cluster.new_worker(1)

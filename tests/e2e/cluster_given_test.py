@@ -31,11 +31,11 @@ def counter(leat, name):
 
 
 def opened(leat):
-    return counter(leat, "leat_peer_opened_files_total")
+    return counter(leat, "leat_peer_fds_received_total")
 
 
 def given(cluster):
-    return sum(worker.counter("leat_peer_given_files_total") for worker in cluster.workers)
+    return sum(worker.counter("leat_peer_fds_sent_total") for worker in cluster.workers)
 
 
 def warm(cluster, client, mount, wanted=None):
@@ -74,14 +74,14 @@ def read_past_the_page_cache(fd, offset, size):
 
 @pytest.mark.parametrize("cache", ["never", "always"])
 @WAYS
-def test_a_warm_file_is_opened_where_it_is_and_not_sent_or_copied(make_cluster, seed, way, cache):
+def test_a_warm_file_is_opened_by_fd_passing(make_cluster, seed, way, cache):
     cluster, client, mount = set_up(make_cluster, "-o", f"cache={cache}", *way)
     # By another one, since this one may keep what it reads by its bytes while it is not given yet.
     other = cluster.client()
     warm(cluster, other, other.mount_cluster("/train", "-o", "cache=never"))
     features = client.json("mounts")["mounts"][0]["features"]
     stat = client.json("stat", path_in(mount, LARGE_NAMES[0]))
-    assert stat["read_by"] == ("kernel" if features["passthrough"] else "daemon")
+    assert stat["served_by"] == ("kernel" if features["passthrough"] else "daemon")
     before, received = opened(client), counter(client, "leat_peer_received_bytes_total")
     given_before, served = given(cluster), cluster.workers[0].counter("leat_peer_served_bytes_total")
     chosen = random.Random(seed)
@@ -101,7 +101,7 @@ def test_a_warm_file_is_opened_where_it_is_and_not_sent_or_copied(make_cluster, 
 
 
 @WAYS
-def test_a_worker_is_killed_and_whoever_has_its_file_reads_on(make_cluster, way):
+def test_passed_files_outlive_a_killed_worker(make_cluster, way):
     cluster, client, mount = set_up(make_cluster, *way)
     name, other = LARGE_NAMES[:2]
     warm(cluster, client, mount, [name, other])
@@ -120,7 +120,7 @@ def test_a_worker_is_killed_and_whoever_has_its_file_reads_on(make_cluster, way)
     warm(cluster, client, mount, [name, other])
 
 
-def test_a_worker_is_killed_and_the_next_opens_go_by_bytes(make_cluster):
+def test_opens_after_a_kill_read_bytes(make_cluster):
     cluster, client, mount = set_up(make_cluster, workers=2)
     warm(cluster, client, mount)
     victim = cluster.workers[0]
@@ -134,7 +134,7 @@ def test_a_worker_is_killed_and_the_next_opens_go_by_bytes(make_cluster):
     warm(cluster, client, mount)
 
 
-def test_a_worker_that_ends_in_order_takes_nothing_back(make_cluster):
+def test_a_stopped_worker_revokes_no_file(make_cluster):
     cluster, client, mount = set_up(make_cluster)
     name = LARGE_NAMES[0]
     warm(cluster, client, mount, [name])
@@ -160,12 +160,12 @@ def test_a_worker_that_stands_still_is_left_alone(make_cluster):
 
 
 @WAYS
-def test_what_is_given_outlives_its_eviction_and_is_counted(make_cluster, way):
+def test_passed_files_outlive_eviction(make_cluster, way):
     cluster, client, mount = set_up(make_cluster, *way)
     worker, name = cluster.workers[0], LARGE_NAMES[0]
 
     def held():
-        return worker.json("status")["cache"]["held_bytes"]
+        return worker.json("status")["cache"]["unlinked_bytes"]
     warm(cluster, client, mount, [name])
     with open_at(mount, name) as fd:
         worker.run("cluster", "free", "/train/large")
@@ -176,7 +176,7 @@ def test_what_is_given_outlives_its_eviction_and_is_counted(make_cluster, way):
 
 
 @WAYS
-def test_an_open_file_is_one_version_and_the_next_open_is_the_new_one(make_cluster, s3, way):
+def test_an_open_passed_file_is_one_version(make_cluster, s3, way):
     cluster, client, mount = set_up(make_cluster, *way)
     name = LARGE_NAMES[0]
     warm(cluster, client, mount, [name])
@@ -193,7 +193,7 @@ def test_an_open_file_is_one_version_and_the_next_open_is_the_new_one(make_clust
     wait_until(new_one_is_given, "the new version to be given")
 
 
-def test_a_client_daemon_is_killed_and_its_open_files_are_read_on(make_cluster):
+def test_open_files_outlive_a_killed_client(make_cluster):
     cluster, client, mount = set_up(make_cluster)
     if not client.json("mounts")["mounts"][0]["features"]["survives"]:
         pytest.skip("this kernel sends a successor nothing again (it needs Linux 6.9)")
@@ -209,7 +209,7 @@ def test_a_client_daemon_is_killed_and_its_open_files_are_read_on(make_cluster):
     warm(cluster, client, mount, [name])
 
 
-def test_a_worker_reads_its_own_cache_in_its_own_folder(make_cluster):
+def test_a_worker_mounts_its_own_cache(make_cluster):
     cluster = make_cluster(1)
     worker = cluster.workers[0]
     mount = worker.folder / "mnt"
@@ -224,7 +224,7 @@ def test_a_worker_reads_its_own_cache_in_its_own_folder(make_cluster):
 
 
 def test_a_worker_may_give_nothing(make_cluster):
-    cluster = make_cluster(1, LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(1, LEAT_WORKER_FD_SOCKET="none")
     client = cluster.client()
     mount = client.mount_cluster("/train")
     for _ in range(2):
@@ -301,9 +301,9 @@ def test_the_token_decides_who_is_given_a_file(make_cluster, s3):
     cluster.tool.run("cluster", "token", cluster.folder / "foreign", "--principal", "mallory",
                      "--secret-file", cluster.folder / "other-secret")
     foreign = Asker(worker, cluster.folder / "foreign")
-    refused = worker.counter("leat_peer_refused_requests_total")
+    refused = worker.counter("leat_peer_auth_failures_total")
     for asker, at in ((narrow, to), (foreign, to), (good, "0123456789abcdef" * 2)):
         assert asker.descriptor(store, name, etag, at) is None
-    assert worker.counter("leat_peer_refused_requests_total") == refused + 3
+    assert worker.counter("leat_peer_auth_failures_total") == refused + 3
     assert "eve (process " in worker.log.read_text(), "the log says who asked"
     assert good.descriptor(store, name, '"another"', to) is None

@@ -36,7 +36,7 @@ def others_than(cluster, worker):
     return [one for one in cluster.workers if one is not worker]
 
 
-def test_a_load_fills_all_workers_and_asks_the_store_once(make_cluster):
+def test_a_load_reads_the_store_once(make_cluster):
     cluster = make_cluster(3)
     worker = others_than(cluster, leader_of(cluster))[0]
     before = sent_bytes(cluster.store)
@@ -123,7 +123,7 @@ def test_a_load_is_cancelled_from_another_worker(make_cluster):
     wait_until(lambda: jobs_of(one)[number]["job"]["state"] == "cancelled", "its end")
 
 
-def test_what_fails_is_listed_and_what_cannot_be_is_said(make_cluster):
+def test_failures_of_a_job_are_listed(make_cluster):
     cluster = make_cluster(2)
     worker = cluster.workers[1]
     missing = worker.run("cluster", "load", "/nowhere", check=False)
@@ -150,7 +150,7 @@ def test_a_load_and_readers_share_the_workers(make_cluster):
     assert path_in(mount, "train/small/001").stat().st_size == 40_000
 
 
-def test_a_standing_load_goes_on_with_what_changes(make_cluster, s3):
+def test_a_recurring_load_follows_changes(make_cluster, s3):
     cluster = make_cluster(2)
     worker, other = cluster.workers
     number = cluster_job(worker, "load", "/train", "--on-change", "--on-mount", "--every",
@@ -167,6 +167,6 @@ def test_a_standing_load_goes_on_with_what_changes(make_cluster, s3):
     cluster.mount("data/train/large", "/train/inside")
     wait_until(lambda: jobs_of(other)[number]["runs"] == 3, "the run after the mount", timeout_s=60)
     shown = other.run("cluster", "jobs", "show", str(number)).stdout
-    assert "begins again every 1d, on change, on mount; 3 runs so far" in shown, shown
+    assert "repeats every 1d, on change, on mount; 3 runs so far" in shown, shown
     other.run("cluster", "jobs", "cancel", str(number))
     wait_until(lambda: jobs_of(worker)[number]["job"]["state"] == "cancelled", "its end")

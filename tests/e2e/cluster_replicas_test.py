@@ -43,9 +43,9 @@ def in_threads(function, arguments):
     assert not failures, failures[:3]
 
 
-def test_with_replicas_the_store_is_asked_once_and_one_worker_less_costs_it_nothing(make_cluster,
+def test_replicas_read_the_store_once(make_cluster,
                                                                                     seed):
-    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(3, LEAT_WORKER_FD_SOCKET="none")
     cluster.mount("data/train", "/twice", "-o", "replicas=2")
     assert {one["path"]: one["options"].get("replicas") for one in
             cluster.workers[1].status()["mounts"]} == {"/train": None, "/twice": "2"}
@@ -78,7 +78,7 @@ def test_with_replicas_the_store_is_asked_once_and_one_worker_less_costs_it_noth
 
 
 def test_one_that_stands_still_is_done_without(make_cluster):
-    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(3, LEAT_WORKER_FD_SOCKET="none")
     cluster.mount("data/train", "/twice", "-o", "replicas=2")
     mount = cluster.client().mount_cluster("/twice", memory="64MiB")
     read_all(mount)
@@ -88,8 +88,8 @@ def test_one_that_stands_still_is_done_without(make_cluster):
 
 
 @pytest.mark.parametrize("hedge", ["auto", "never"])
-def test_a_read_that_is_late_is_asked_of_another_one(make_cluster, seed, hedge):
-    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none")
+def test_a_late_read_is_hedged(make_cluster, seed, hedge):
+    cluster = make_cluster(3, LEAT_WORKER_FD_SOCKET="none")
     cluster.mount("data/train", "/twice", "-o", "replicas=2")
     client = cluster.client()
     mount = client.mount_cluster("/twice", "-o", "cache=never", "-o", f"hedge={hedge}", memory="32MiB")
@@ -116,7 +116,7 @@ def test_a_read_that_is_late_is_asked_of_another_one(make_cluster, seed, hedge):
 
 
 @pytest.mark.parametrize("wrong", ["0", "5", "two", ""])
-def test_as_many_replicas_as_there_cannot_be_are_refused(make_cluster, wrong):
+def test_too_many_replicas_are_rejected(make_cluster, wrong):
     cluster = make_cluster(1)
     done = cluster.workers[0].run("cluster", "mount", "s3://data/train", "/more", "-o",
                                   f"endpoint={cluster.store.endpoint}", "-o", f"replicas={wrong}",
@@ -157,10 +157,10 @@ def read_a_little(mount, chosen, count):
             assert os.pread(file.fileno(), 4096, chosen.randrange(HOT_BYTES // 4096) * 4096)
 
 
-def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_cooled(
+def test_a_hot_file_gains_and_loses_replicas(
         make_cluster, s3, bucket, seed):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(4, LEAT_WORKER_HOT_BYTES_S="4MiB", LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(4, LEAT_WORKER_HOT_STRIPE_BANDWIDTH="4MiB", LEAT_WORKER_FD_SOCKET="none")
     cluster.mount(f"{bucket}/hot", "/hot")
     before = sent_bytes(cluster.store)
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
@@ -189,10 +189,10 @@ def test_a_file_that_is_read_much_is_served_by_several_and_by_one_when_it_has_co
     wait_until(one_alone_serves, "it to cool", timeout_s=90, interval_s=3)
 
 
-def test_the_first_of_a_hot_file_is_killed_and_the_store_hears_nothing_of_it(make_cluster, s3,
+def test_the_owner_of_a_hot_file_is_killed(make_cluster, s3,
                                                                              bucket):
     put_all(s3, bucket, {HOT: content(HOT, 1, 0, HOT_BYTES)})
-    cluster = make_cluster(3, LEAT_WORKER_HOT_BYTES_S="4MiB", LEAT_WORKER_SOCKET="none")
+    cluster = make_cluster(3, LEAT_WORKER_HOT_STRIPE_BANDWIDTH="4MiB", LEAT_WORKER_FD_SOCKET="none")
     cluster.mount(f"{bucket}/hot", "/hot")
     mounts = [cluster.client().mount_cluster("/hot", "-o", "cache=never", memory="32MiB")
               for _ in range(3)]

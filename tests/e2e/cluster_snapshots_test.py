@@ -39,7 +39,7 @@ def shared(host, mount):
     return {one["name"]: one for one in host.json("snapshot", "ls", mount)["snapshots"]}
 
 
-def test_all_clients_see_one_data_set_while_the_store_changes(make_cluster, s3, bucket):
+def test_clients_see_one_data_set_during_changes(make_cluster, s3, bucket):
     cluster = make_cluster(3)
     hosts = [cluster.client() for _ in range(4)]
     maker = hosts[0].mount_cluster("/train", memory="64MiB")
@@ -84,7 +84,7 @@ def built(worker):
     return worker.counter("leat_peer_snapshots_built_total")
 
 
-def test_it_outlives_who_made_it_and_a_restart_of_all(make_cluster):
+def test_a_snapshot_outlives_its_builder(make_cluster):
     cluster = make_cluster(4)
     host = cluster.client()
     mount = host.mount_cluster("/train", memory="64MiB")
@@ -170,7 +170,7 @@ def test_names_are_the_clusters(make_cluster, s3, bucket):
     assert "monday" in late.stderr
 
 
-def test_a_client_that_dies_goes_on_without_workers(make_cluster):
+def test_a_restarted_client_needs_no_worker(make_cluster):
     cluster = make_cluster(2)
     host = cluster.client()
     mount = host.mount_cluster("/train", memory="64MiB")

@@ -98,7 +98,7 @@ def load(client, path):
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def test_readers_have_what_has_come_of_a_request_that_is_under_way(make_held_cluster, front):
+def test_readers_get_bytes_of_requests_in_flight(make_held_cluster, front):
     cluster = make_held_cluster(1)
     before = front.store.counters()["bytes"]
     clients = [cluster.client() for _ in range(2)]
@@ -122,14 +122,14 @@ def test_readers_have_what_has_come_of_a_request_that_is_under_way(make_held_clu
     assert SIZE <= asked <= SIZE * 1.03, "each byte is asked for once"
 
 
-def test_who_streams_dies_and_the_rest_comes_from_another(make_held_cluster, front):
+def test_a_streaming_worker_dies_another_goes_on(make_held_cluster, front):
     cluster = make_held_cluster(2)
     client = cluster.client()
     file = client.mount_cluster("/train", "-o", "cache=always") / "big"
     loading = load(client, file)
     wait_until(lambda: front.stopped >= 1, "a request of which a part has come")
     assert Reading(file, 0, COME // 2).text() == content("big", 1, 0, COME // 2)
-    owner = max(cluster.workers, key=lambda worker: worker.counter("leat_fetch_flights_total"))
+    owner = max(cluster.workers, key=lambda worker: worker.counter("leat_fetch_store_requests_total"))
     owner.kill()
     front.go.set()
     assert Reading(file, 0, SIZE).text() == content("big", 1, 0, SIZE)

@@ -91,7 +91,7 @@ class Striped:
 @pytest.fixture
 def striped(make_cluster, s3, seed):
     # One reader is fast enough to make a stripe hot, and then others would have it, too.
-    cluster = make_cluster(3, LEAT_WORKER_SOCKET="none", LEAT_WORKER_HOT_BYTES_S="0")
+    cluster = make_cluster(3, LEAT_WORKER_FD_SOCKET="none", LEAT_WORKER_HOT_STRIPE_BANDWIDTH="0")
     data = random.Random(seed).randbytes(SIZE)
     for number in range(TRIES_MAX):
         one = Striped(cluster, s3, f"striped-{number}", data)
@@ -100,7 +100,7 @@ def striped(make_cluster, s3, seed):
     raise AssertionError(f"each of {TRIES_MAX} files lies with one worker as a whole")
 
 
-def test_a_large_file_is_held_by_several_workers_and_asked_of_the_store_once(striped):
+def test_stripes_are_spread_and_fetched_once(striped):
     path = striped.path()
     for stripe in STRIPES[1:]:
         begin = stripe * STRIPE - 5000
@@ -113,7 +113,7 @@ def test_a_large_file_is_held_by_several_workers_and_asked_of_the_store_once(str
     wait_until(striped.cache_is_full, "each worker to keep its stripes and nothing else")
 
 
-def test_who_holds_a_stripe_is_killed_while_the_whole_is_read(striped):
+def test_a_stripe_owner_is_killed_during_a_read(striped):
     assert digest_of(striped.path()) == striped.digest
     victim = striped.holders[1]
     others = [worker for worker in striped.cluster.workers if worker is not victim]

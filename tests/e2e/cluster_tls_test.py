@@ -38,7 +38,7 @@ def cluster(folder, store, s3, bucket, signer):
         made.close()
 
 
-def test_all_is_read_and_a_dead_worker_costs_nothing(cluster, signer):
+def test_a_dead_worker_fails_no_read_under_tls(cluster, signer):
     mount = cluster.client().mount_cluster("/train", *words(signer, signer.certificate("client")),
                                            memory="64MiB")
     read_all(mount)
@@ -54,7 +54,7 @@ def refused(cluster, *options):
     return done.stderr
 
 
-def test_who_has_no_right_certificate_is_refused_and_told_what_to_do(cluster, signer, folder):
+def test_a_wrong_certificate_gets_advice(cluster, signer, folder):
     other = Signer(Path(folder) / "other")
     # Nobody's: our certificate is signed by another one than the workers believe.
     unknown = refused(cluster, *words(signer, other.certificate("stranger")))
@@ -65,7 +65,7 @@ def test_who_has_no_right_certificate_is_refused_and_told_what_to_do(cluster, si
     bare = refused(cluster, "-o", f"ca={signer.ca}")
     assert "certificate" in bare, bare
     plain = refused(cluster)
-    assert "TLS" in plain and "certificate" in plain and "turns us away" in plain, plain
+    assert "TLS" in plain and "certificate" in plain and "rejects us" in plain, plain
     missing = refused(cluster, "-o", "ca=/no/such/file")
     assert "/no/such/file" in missing, missing
     # Nothing of that harms who is welcome.
@@ -73,7 +73,7 @@ def test_who_has_no_right_certificate_is_refused_and_told_what_to_do(cluster, si
     assert read(mount, "train/small/007") == body("train/small/007")
 
 
-def test_a_worker_with_a_strangers_certificate_serves_nobody(cluster, signer, folder):
+def test_a_worker_with_a_foreign_certificate(cluster, signer, folder):
     """It is in the registry, since it has the secret; the others do not talk to it, and stand in."""
     other = Signer(Path(folder) / "other")
     cluster.settings = settings(other, other.certificate("stranger"))

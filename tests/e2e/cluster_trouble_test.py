@@ -18,7 +18,7 @@ def trouble_of(worker):
     return worker.status().get("trouble") or ""
 
 
-def test_a_copied_cache_directory_is_said_to_be_one(make_cluster):
+def test_a_copied_cache_directory_is_detected(make_cluster):
     """As of a machine that was made from another one's image."""
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/train", memory="64MiB")
@@ -39,7 +39,7 @@ def test_a_copied_cache_directory_is_said_to_be_one(make_cluster):
     read_all(mount)
 
 
-def test_a_second_worker_on_one_cache_directory_is_refused(make_cluster):
+def test_a_shared_cache_directory_is_rejected(make_cluster):
     cluster = make_cluster(1)
     second = cluster.new_worker(1)
     second.cache_dir = cluster.workers[0].cache_dir
@@ -49,7 +49,7 @@ def test_a_second_worker_on_one_cache_directory_is_refused(make_cluster):
     assert read(cluster.client().mount_cluster("/train"), "train/small/001") == body("train/small/001")
 
 
-def test_an_etcd_that_has_lost_all_is_filled_again(make_cluster, s3, bucket):
+def test_an_empty_etcd_is_filled_again(make_cluster, s3, bucket):
     """The mounts were its own and have to be made again; what workers hold has not to be fetched."""
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/", freshness="max-age=1s", memory="64MiB")
@@ -66,7 +66,7 @@ def test_an_etcd_that_has_lost_all_is_filled_again(make_cluster, s3, bucket):
     assert sent_bytes(cluster.store) - before <= 0.5 * sum(names().values())
 
 
-def test_a_worker_whose_disk_is_full_serves_all_the_same(make_cluster, folder):
+def test_a_worker_with_a_full_disk_serves(make_cluster, folder):
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "leat-test", disk], check=True)
@@ -90,7 +90,7 @@ def test_a_worker_whose_disk_is_full_serves_all_the_same(make_cluster, folder):
 
 
 @pytest.mark.parametrize("offset", ["-2h", "+2h"])
-def test_a_client_with_a_wrong_clock_is_told_to_set_it(make_cluster, offset):
+def test_a_client_with_a_wrong_clock_gets_advice(make_cluster, offset):
     cluster = make_cluster(1)
     client = cluster.client()
     client.settings = clock_off_by(offset)
@@ -117,7 +117,7 @@ def test_a_worker_whose_cache_was_emptied_says_so(make_cluster):
     assert restart() == 0
 
 
-def test_a_worker_whose_clock_is_off_is_shown_as_that(make_cluster):
+def test_a_worker_with_a_wrong_clock_is_shown(make_cluster):
     """It holds its lease, and refuses what others ask it as they refuse what it asks."""
     cluster = make_cluster(1)
     late = cluster.new_worker(1)
@@ -133,7 +133,7 @@ def test_a_worker_whose_clock_is_off_is_shown_as_that(make_cluster):
         assert "refuses the requests of this worker" in cluster.workers[0].log.read_text()
         shown = cluster.workers[0].json("status")["clusters"][0]
         assert shown["refusing"] == 1 and "clock" in shown["trouble"], shown
-        assert cluster.workers[0].counter("leat_peer_checks_refused_total") > 0
+        assert cluster.workers[0].counter("leat_peer_checks_rejected_total") > 0
         found = cluster.workers[0].run("doctor", "--no-speed", check=False).stdout
         assert "daemon.cluster" in found, found
     finally:

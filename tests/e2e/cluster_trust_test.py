@@ -52,7 +52,7 @@ def forged_mount(path, source):
 
 
 def forged_copy(path, to):
-    return json.dumps({"v": 1, "id": 1, "order": {"kind": "copy", "path": path, "to": to, "over": "all"},
+    return json.dumps({"v": 1, "id": 1, "order": {"kind": "copy", "path": path, "to": to, "over": "always"},
                        "principal": "stranger", "cancel": False, "worker": "", "begun": 0, "runs": 0,
                        "info": {"state": "running", "started_ms": 0, "took_ms": 0}})
 
@@ -71,7 +71,7 @@ def noted_by_all(cluster, key):
                f"the audit lines of {key}")
 
 
-def test_forged_records_do_nothing_and_are_in_the_audit_log(make_cluster, folder):
+def test_forged_records_are_ignored_and_audited(make_cluster, folder):
     cluster = make_cluster(2, LEAT_WORKER_LOCAL_PATHS="/")
     mount = cluster.client().mount_cluster("/")
     target = Path(folder) / "target"
@@ -100,7 +100,7 @@ def test_forged_records_do_nothing_and_are_in_the_audit_log(make_cluster, folder
     assert os.listdir(target) == []
 
 
-def test_records_that_were_signed_once_are_not_put_back(make_cluster):
+def test_signed_records_cannot_be_put_back(make_cluster):
     cluster = make_cluster(2)
     stranger = Stranger(cluster)
     cluster.mount("data/train/small", "/old")
@@ -214,7 +214,7 @@ def refused(worker, *words):
     return done.stdout + done.stderr
 
 
-def test_local_files_are_those_that_the_worker_allows(make_cluster, local):
+def test_only_allowed_local_paths_are_served(make_cluster, local):
     cluster = make_cluster(2, LEAT_WORKER_LOCAL_PATHS=f"{local}/allowed")
     worker = cluster.workers[0]
     for source in ("file:///etc", f"file://{local}/outside", f"file://{local}", f"{local}/outside"):
@@ -241,7 +241,7 @@ def test_local_files_are_those_that_the_worker_allows(make_cluster, local):
     assert os.listdir(local / "outside") == ["secret"]
 
 
-def test_without_the_option_no_local_file_is_served(make_cluster, local):
+def test_no_local_file_without_the_option(make_cluster, local):
     cluster = make_cluster(1)
     said = refused(cluster.workers[0], "cluster", "mount", f"file://{local}/allowed", "/local")
     assert "worker.local_paths" in said
@@ -249,7 +249,7 @@ def test_without_the_option_no_local_file_is_served(make_cluster, local):
     assert "worker.local_paths" in said
 
 
-def test_a_worker_with_another_secret_is_shown_as_rejected(make_cluster):
+def test_a_worker_with_another_secret_is_rejected(make_cluster):
     cluster = make_cluster(2)
     other = cluster.folder / "other"
     cluster.tool.run("cluster", "secret", other)

@@ -38,7 +38,7 @@ def runs(worker, program):
     return os.path.samefile(f"/proc/{worker.daemon_pid()}/exe", program)
 
 
-def test_workers_are_replaced_one_after_the_other_and_no_read_fails(make_cluster, folder, seed):
+def test_a_rolling_upgrade_fails_no_read(make_cluster, folder, seed):
     cluster = make_cluster(3)
     program, version = next_version(folder), version_of(leat_program())
     supervised = cluster.workers[0]  # as a service is

@@ -43,10 +43,10 @@ def test_stat(leat, mount, objects):
     assert told["version"].startswith('etag:"')
     assert told["source"] == f"s3://{objects}/a/two"
     assert told["cached_bytes"] == 0
-    assert told["mount"] == told["door"] == str(mount)
-    assert told["read_by"] == "daemon"
+    assert told["mount"] == told["fuse_mount"] == str(mount)
+    assert told["served_by"] == "daemon"
     assert "cached   0 % (0 B)" in leat.run("stat", mount / "a/two").stdout
-    assert f"door     {mount} (the daemon answers)" in leat.run("stat", mount / "a/two").stdout
+    assert f"fuse     {mount} (the daemon answers)" in leat.run("stat", mount / "a/two").stdout
     with open(mount / "a/two", "rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         file.read(4096)
@@ -59,20 +59,20 @@ def test_stat_of_what_the_kernel_reads_by_itself(leat, mount):
     if not leat.json("mounts")["mounts"][0]["features"]["passthrough"]:
         pytest.skip("this kernel has no passthrough")
     leat.run("load", mount / "a")
-    wait_until(lambda: leat.json("stat", mount / "a/two")["read_by"] == "kernel", "passthrough")
+    wait_until(lambda: leat.json("stat", mount / "a/two")["served_by"] == "kernel", "passthrough")
     text = leat.run("stat", mount / "a/two").stdout
     assert "cached   100 % (3.0 MiB)" in text
-    assert f"door     {mount} (the kernel reads it by itself: passthrough)" in text
+    assert f"fuse     {mount} (the kernel reads it by itself: passthrough)" in text
     # A small file lies in a segment with others.
-    assert leat.json("stat", mount / "a/one")["read_by"] == "daemon"
-    assert "read_by" not in leat.json("stat", mount / "a")
+    assert leat.json("stat", mount / "a/one")["served_by"] == "daemon"
+    assert "served_by" not in leat.json("stat", mount / "a")
 
 
 def test_stat_of_a_store_has_no_door(leat, store, objects):
     source = f"s3://{objects}/a/two?endpoint={store.endpoint}&region=us-east-1"
     told = json.loads(leat.run("stat", "--json", source, credentials=store.credentials).stdout)
-    assert told["door"] == told["mount"] == "" and "read_by" not in told
-    assert "door" not in leat.run("stat", source, credentials=store.credentials).stdout
+    assert told["fuse_mount"] == told["mount"] == "" and "served_by" not in told
+    assert "fuse" not in leat.run("stat", source, credentials=store.credentials).stdout
 
 
 def test_cat(leat, mount):
@@ -141,7 +141,7 @@ def test_errors_name_object_and_reason(leat, mount):
     assert "nothing" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_load_that_fails_is_one_document_with_its_code(leat, mount):
+def test_a_failed_load_is_one_json_document(leat, mount):
     done = leat.run("load", mount / "nothing", "--json", check=False)
     assert done.returncode == 3
     told = json.loads(done.stdout)
@@ -154,7 +154,7 @@ def test_cancelling_a_job_that_has_ended_says_so(leat, mount):
     assert "had ended already: done" in leat.run("jobs", "cancel", "1").stdout
 
 
-def test_a_local_path_in_no_mount_is_said_to_be_one(leat, mount, folder):
+def test_a_path_outside_all_mounts_is_reported(leat, mount, folder):
     for command in ("ls", "stat", "load"):
         done = leat.run(command, os.path.join(folder, "store"), check=False)
         assert done.returncode == 3
@@ -173,7 +173,7 @@ def test_reading_is_the_same_by_path_and_by_url(leat, store, objects, mount):
         assert json.loads(done.stdout)["error"]["code"] == "out_of_range"
 
 
-def test_an_answer_that_cannot_be_written_is_an_error(leat):
+def test_unwritable_output_is_an_error(leat):
     with open("/dev/full", "w") as full:
         done = subprocess.run([leat_program(), "--help"], stdout=full, stderr=subprocess.PIPE,
                               env=leat.environment(), check=False)
@@ -235,10 +235,10 @@ def test_a_name_that_does_not_exist_is_not_pinned(leat, mount):
     assert code == 3 and f"cannot pin {mount}/a/thre" in said and "is still to come" in said
     assert leat.json("pin")["pinned"] == []
     leat.run("pin", mount / "a/two")
-    leat.run("pin", "--off", mount / "a/two")
+    leat.run("unpin", mount / "a/two")
 
 
-def test_a_refused_copy_names_the_place_in_the_store(leat, mount, objects, folder):
+def test_a_rejected_copy_names_the_key(leat, mount, objects, folder):
     local = os.path.join(folder, "file")
     with open(local, "w") as file:
         file.write("x")

@@ -32,28 +32,28 @@ def test_each_value_says_where_it_is_from(leat, mounted, file):
     assert told["log.level"]["place"] == f"{file}:2"
     assert told["cache.size"]["origin"] == "command line"
     assert told["telemetry.listen"]["place"] == "LEAT_TELEMETRY_LISTEN"
-    assert told["fetch.requests"]["origin"] == "default"
+    assert told["fetch.requests_per_store_max"]["origin"] == "default"
     assert set(options(leat, "cache")) == {name for name in told if name.startswith("cache.")}
-    assert "fetch.requests" not in options(leat, "--changed")
+    assert "fetch.requests_per_store_max" not in options(leat, "--changed")
     wrong = leat.run("config", "show", "cache.sise", check=False)
     assert wrong.returncode == 2
     assert "did you mean 'cache.size'?" in wrong.stderr
 
 
-def test_hot_options_change_and_the_others_wait_for_the_next_daemon(leat, mounted, file):
+def test_reload_changes_reloadable_options_only(leat, mounted, file):
     pid = leat.daemon_pid()
     assert "nothing is otherwise" in leat.run("config", "reload").stdout
-    file.write_text('[log]\nlevel = "debug"\n[fetch]\nrequests = 9\n')
+    file.write_text('[log]\nlevel = "debug"\n[fetch]\nrequests_per_store_max = 9\n')
     assert leat.json("config", "reload") == {"changed": ["log.level"],
-                                             "waiting": ["fetch.requests"]}
+                                             "waiting": ["fetch.requests_per_store_max"]}
     told = options(leat)
     assert told["log.level"]["value"] == "debug"
-    assert told["fetch.requests"]["value"] == "32"
+    assert told["fetch.requests_per_store_max"]["value"] == "32"
     assert leat.daemon_pid() == pid
     # Said again it is no change, and still waits.
-    assert leat.json("config", "reload") == {"changed": [], "waiting": ["fetch.requests"]}
+    assert leat.json("config", "reload") == {"changed": [], "waiting": ["fetch.requests_per_store_max"]}
     leat.run("upgrade")
-    assert options(leat)["fetch.requests"]["value"] == "9"
+    assert options(leat)["fetch.requests_per_store_max"]["value"] == "9"
     assert (mounted / "a").read_bytes() == b"a"
 
 
@@ -70,12 +70,12 @@ def test_check_reads_as_a_daemon_would(leat, file):
     told = leat.run("config", "check").stdout
     assert f"{file}: a daemon would start with it" in told
     assert "log.level = warning" in told
-    file.write_text("[fetch]\nrequests = 5000\n")
+    file.write_text("[fetch]\nrequests_per_store_max = 5000\n")
     done = leat.run("config", "check", file, check=False)
     assert done.returncode == 2
     assert f"{file}:2" in done.stderr
     assert "it must be 1 to 4096" in done.stderr
-    file.write_text('[memory]\nsize = "1MiB"\n')
+    file.write_text('[fetch]\nmemory_size = "1MiB"\n')
     done = leat.run("config", "check", file, check=False)
     assert f"{file}:2" in done.stderr
     assert "it must be 32MiB to 1TiB, or 0" in done.stderr
@@ -91,7 +91,7 @@ def test_a_folder_is_no_configuration(leat, folder):
     assert done.returncode == 1 and f"cannot read {folder}: Is a directory" in done.stderr
 
 
-def test_the_template_is_a_configuration_once_its_comments_are_gone(leat, file):
+def test_the_uncommented_template_is_valid(leat, file):
     template = leat.run("config", "template").stdout
     lines = [line[1:] if line.startswith("#") and not line.startswith("# ") else line
              for line in template.splitlines()]

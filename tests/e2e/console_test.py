@@ -75,7 +75,7 @@ class Console:
         self.port = free_port()
         # So little memory that some reads are answered from the disk.
         self.leat.settings.update(LEAT_TELEMETRY_LISTEN=f"127.0.0.1:{self.port}",
-                                  LEAT_MEMORY_SIZE="32MiB")
+                                  LEAT_FETCH_MEMORY_SIZE="32MiB")
         self.train, self.slow, self.odd = place / "train", place / "slow", place / "odd"
         self.fill()
         self.mount()
@@ -211,7 +211,7 @@ def test_overview(page, console, axe):
     assert "Hits, last minute" in text and " of 64.0 MiB" in text
 
 
-def test_charts_begin_with_the_last_hour_of_the_daemon(browser, console):
+def test_charts_begin_with_the_last_hour(browser, console):
     def samples():
         return len(unix_get(console.leat, "/v1/history")["ages_seconds"])
     wait_until(lambda: samples() >= 3, "samples of the daemon", timeout_s=60)
@@ -238,7 +238,7 @@ def test_mounts(page, console, axe):
     wait_until(lambda: "B/s" in rows()[str(console.train)], "a rate")
     text = browser.text()
     assert str(console.odd) in text and "interactive" in text and "labels" in text
-    assert "off: it was not asked for" in text and "bandwidth=1MiB" in text
+    assert "off: it was not requested" in text and "bandwidth=1MiB" in text
     shoot(browser, axe, "mounts")
 
 
@@ -251,7 +251,7 @@ def test_cache(page, console, axe):
     shoot(browser, axe, "cache")
 
 
-def test_browse_a_page_at_a_time_with_what_is_cached(page, console, axe):
+def test_browse_shows_pages_with_cached_shares(page, console, axe):
     console.leat.run("load", console.train / "images" / "0000.png")
     browser = page("browse", str(console.train / "images"))
     browser.wait_for("0199.png")
@@ -298,7 +298,7 @@ def test_an_unknown_page_says_so(page, browser, console):
     browser.the("#attention")
 
 
-def test_load_and_free_a_folder_from_where_it_is_shown(page, console):
+def test_browse_loads_and_frees_a_folder(page, console):
     console.leat.run("free", console.train / "labels")
     browser = page("browse", str(console.train / "labels"))
     browser.wait_for("train.csv")
@@ -318,7 +318,7 @@ def test_load_and_free_a_folder_from_where_it_is_shown(page, console):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=repr)
-def test_odd_names_are_text_and_lead_to_what_they_name(page, console, name):
+def test_odd_names_are_text_and_links(page, console, name):
     shown = ODD_NAMES[name]
     browser = page("browse", str(console.odd / "folder"))
     link = wait_until(lambda: [a for a in browser.find("th a") if a.text == shown + "/"], shown)[0]
@@ -343,7 +343,7 @@ def test_odd_names_shot(page, console, axe):
     shoot(browser, axe, "browse-odd")
 
 
-def test_a_running_job_has_progress_and_is_cancelled(page, console, axe):
+def test_a_running_job_shows_progress_and_cancels(page, console, axe):
     console.leat.run("free", console.slow)
     browser = page("jobs")
     browser.the("form input[type=text]").send_keys(str(console.slow))
@@ -427,7 +427,7 @@ def test_a_refused_write_is_no_problem(page, console):
     browser = page("health")
     wait_until(lambda: findings_shown(browser) == findings_told(console.leat), "what doctor says")
     for found in browser.find(".findings li"):
-        assert "refused" not in found.text or found.text.startswith("note")
+        assert "rejected" not in found.text or found.text.startswith("note")
     browser.link("Overview").click()
     browser.wait_for("No problems.")
 
@@ -452,7 +452,7 @@ def test_health_tells_of_errors_and_what_to_do(page, console, axe):
     shoot(browser, axe, "overview-problem")
 
 
-def test_health_tells_what_was_slow_and_what_it_waited_for(page, console, axe):
+def test_health_shows_slow_operations_and_waits(page, console, axe):
     console.leat.run("free", console.slow)
     # More than its store gives in a second, at once.
     readers = [threading.Thread(target=(console.slow / f"{i:02}.tar").read_bytes) for i in range(4)]
@@ -471,7 +471,7 @@ def test_health_tells_what_was_slow_and_what_it_waited_for(page, console, axe):
     shoot(browser, axe, "health-slow")
 
 
-def test_wrong_and_missing_tokens_say_how_to_get_one(browser, console, axe):
+def test_wrong_and_missing_tokens_get_advice(browser, console, axe):
     bare = console.address.split("#")[0]
     browser.open(bare)
     browser.script("sessionStorage.clear()")
@@ -496,7 +496,7 @@ def test_wrong_and_missing_tokens_say_how_to_get_one(browser, console, axe):
     assert browser.complaints() == []
 
 
-def test_a_page_goes_on_after_an_upgrade_and_says_when_there_is_no_daemon(browser, console, axe):
+def test_a_page_survives_an_upgrade_and_an_end(browser, console, axe):
     browser.scheme("light")
     browser.width(1400)
     address = console.address
@@ -621,7 +621,7 @@ def test_the_bundle_is_small(console):
     assert sizes["/console.js"] < 120_000 and sum(sizes.values()) < 130_000
 
 
-def test_leat_console_opens_a_browser_without_telling_others_the_token(leat, folder):
+def test_leat_console_keeps_the_token_private(leat, folder):
     source = Path(folder) / "source"
     source.mkdir()
     leat.run("mount", source, mkdir(folder, "mnt"), "--cache-dir", leat.cache_dir)
@@ -669,7 +669,7 @@ def test_leat_console_says_why_there_is_none(leat, folder):
         taken.server_close()
 
 
-def test_names_of_the_configuration_are_taken_for_hosts(leat, folder):
+def test_configured_host_names_are_accepted(leat, folder):
     source, mnt = mkdir(folder, "source"), mkdir(folder, "mnt")
     leat.settings["LEAT_TELEMETRY_HOSTS"] = "leat.lan:80"
     refused = leat.run("mount", source, mnt, "--cache-dir", leat.cache_dir, check=False)
@@ -681,7 +681,7 @@ def test_names_of_the_configuration_are_taken_for_hosts(leat, folder):
         assert request(port, "GET", "/metrics", Host=host)[0].status == status, host
 
 
-def test_a_token_that_others_could_read_is_not_used(leat, folder):
+def test_a_readable_token_file_is_not_used(leat, folder):
     source, mnt = mkdir(folder, "source"), mkdir(folder, "mnt")
     leat.run("mount", source, mnt, "--cache-dir", leat.cache_dir)
     token = leat.runtime_dir / "console.token"

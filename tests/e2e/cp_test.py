@@ -60,7 +60,7 @@ def files_in(root):
             for path in Path(root).rglob("*") if path.is_file()}
 
 
-def test_up_to_a_store_down_again_and_from_store_to_store(cp, url, s3, bucket, tree, folder):
+def test_upload_download_and_store_to_store(cp, url, s3, bucket, tree, folder):
     root, files = tree
     told = cp("-r", root, url("up"))
     assert (told["files"], told["failed"]) == (len(files), 0)
@@ -73,7 +73,7 @@ def test_up_to_a_store_down_again_and_from_store_to_store(cp, url, s3, bucket, t
     assert files_in(back) == files
 
 
-def test_a_mounted_folder_is_a_source_and_no_target(cp, leat, store, url, s3, bucket, tree, folder):
+def test_a_mounted_folder_is_no_target(cp, leat, store, url, s3, bucket, tree, folder):
     root, files = tree
     cp("-r", root, url("data"))
     mounted = leat.mount(store, f"{bucket}/data", os.path.join(folder, "mnt"))
@@ -85,7 +85,7 @@ def test_a_mounted_folder_is_a_source_and_no_target(cp, leat, store, url, s3, bu
     assert "copy to the store's URL" in refused["error"]["message"]
 
 
-def test_what_is_there_is_left_replaced_or_gone_on_with(cp, url, s3, bucket, tree, folder):
+def test_existing_files_are_kept_or_replaced(cp, url, s3, bucket, tree, folder):
     root, files = tree
     cp("-r", root, url("up"))
     again = cp("-r", root, url("up"), check=False)
@@ -149,7 +149,7 @@ def test_empty_directories_are_made_or_counted(cp, leat, store, url, s3, bucket,
     assert cp("-r", "--include", "*.jpg", root, url("jpg"))["empty_directories"] == 0
 
 
-def test_a_file_goes_into_a_folder_or_gets_a_new_name(cp, url, s3, bucket, tree, folder):
+def test_a_file_goes_into_a_folder_or_is_renamed(cp, url, s3, bucket, tree, folder):
     root, files = tree
     cp(root / "one", url("new"))
     cp(root / "one", url("dir/"))
@@ -161,7 +161,7 @@ def test_a_file_goes_into_a_folder_or_gets_a_new_name(cp, url, s3, bucket, tree,
     assert cp(root, there, check=False)["error"]["code"] == "is_directory"
 
 
-def test_an_interrupted_copy_leaves_nothing_half_and_goes_on(leat, store, url, s3, bucket, folder):
+def test_an_interrupted_copy_resumes(leat, store, url, s3, bucket, folder):
     root = Path(folder) / "big"
     root.mkdir()
     for index in range(20):

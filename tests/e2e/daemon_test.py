@@ -44,7 +44,7 @@ def bind(source, target):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_daemon_in_the_foreground_ends_in_order_by_a_signal(leat, source, mnt, number):
+def test_a_foreground_daemon_ends_by_a_signal(leat, source, mnt, number):
     daemon = subprocess.Popen(
         [leat_program(), "mount", source, mnt, "--foreground", "--cache-dir", leat.cache_dir],
         env=leat.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -57,7 +57,7 @@ def test_a_daemon_in_the_foreground_ends_in_order_by_a_signal(leat, source, mnt,
     assert mounts_below(mnt) == []
 
 
-def test_a_daemon_in_the_foreground_is_upgraded_and_ends_in_order(leat, source, mnt):
+def test_a_foreground_daemon_is_upgraded_and_ends(leat, source, mnt):
     """As in a container, whose first process it is."""
     daemon = subprocess.Popen(
         [leat_program(), "mount", source, mnt, "--foreground", "--cache-dir", leat.cache_dir],
@@ -73,7 +73,7 @@ def test_a_daemon_in_the_foreground_is_upgraded_and_ends_in_order(leat, source, 
     assert mounts_below(mnt) == []
 
 
-def test_umount_of_a_folder_that_is_mounted_elsewhere_too(leat, source, mnt, folder):
+def test_umount_of_a_bind_mounted_folder(leat, source, mnt, folder):
     mount(leat, source, mnt)
     other = Path(folder) / "other"
     bind(mnt, other)
@@ -99,7 +99,7 @@ def test_umount_of_a_folder_that_is_mounted_elsewhere_too(leat, source, mnt, fol
 
 
 @pytest.mark.parametrize("unmounted", [False, True])
-def test_a_daemon_ends_though_its_folder_is_mounted_elsewhere(leat, source, mnt, folder, unmounted):
+def test_a_daemon_ends_despite_a_bind_mount(leat, source, mnt, folder, unmounted):
     mount(leat, source, mnt)
     other = Path(folder) / "other"
     bind(mnt, other)
@@ -126,7 +126,7 @@ def test_the_daemon_holds_nothing_of_its_caller(leat, source, mnt):
     assert Path(f"/proc/{daemon}/comm").read_text() == "leat\n"
 
 
-def test_a_runtime_folder_into_which_others_may_write_is_not_believed(leat, source, mnt):
+def test_a_writable_runtime_folder_is_rejected(leat, source, mnt):
     mount(leat, source, mnt)
     os.chmod(leat.runtime_dir, 0o777)
     done = leat.run("mounts", check=False)
@@ -135,25 +135,25 @@ def test_a_runtime_folder_into_which_others_may_write_is_not_believed(leat, sour
     leat.run("mounts")
 
 
-def test_options_of_the_daemon_are_refused_when_it_runs_with_others(leat, source, mnt, folder):
+def test_other_options_of_a_running_daemon_fail(leat, source, mnt, folder):
     mount(leat, source, mnt)
     config = Path(folder) / "leat.toml"
-    config.write_text("[fetch]\nrequests = 7\n")
+    config.write_text("[fetch]\nrequests_per_store_max = 7\n")
     second = Path(folder) / "second"
     second.mkdir()
     done = leat.run("mount", source, second, "--config", config, check=False)
     assert done.returncode == 1
-    assert "fetch.requests = 32, not 7" in done.stderr
-    config.write_text("[fetch]\nrequests = 32\n")
+    assert "fetch.requests_per_store_max = 32, not 7" in done.stderr
+    config.write_text("[fetch]\nrequests_per_store_max = 32\n")
     leat.run("mount", source, second, "--config", config)
 
 
-def test_a_relative_cache_folder_of_the_daemon_is_refused(leat, source, mnt):
+def test_a_relative_cache_folder_is_rejected(leat, source, mnt):
     done = leat.run("mount", source, mnt, check=False, credentials={"LEAT_CACHE_DIRECTORY": "here"})
     assert done.returncode == 2 and "absolute" in done.stderr
 
 
-def test_a_nested_mount_is_refused_while_it_is_used_and_serves_what_is_open(leat, source, mnt, folder):
+def test_a_nested_mount_in_use_is_not_unmounted(leat, source, mnt, folder):
     inside = Path(folder) / "inside"
     inside.mkdir()
     data = os.urandom(9 * 1024 * 1024)

@@ -76,7 +76,7 @@ def log_of(leat):
     return Path(leat.json("status")["log_file"]).read_text()
 
 
-def test_damage_between_a_clean_stop_and_a_start_is_not_read(leat, store, bucket, show):
+def test_damage_between_stop_and_start_is_found(leat, store, bucket, show):
     size = 8 * MIB
     mount = show({"large": size})
     start = again(leat, store, bucket, mount)
@@ -89,11 +89,11 @@ def test_damage_between_a_clean_stop_and_a_start_is_not_read(leat, store, bucket
     # Once more without damage, until the kernel reads it by itself.
     again(leat, store, bucket, mount)()
     if leat.json("mounts")["mounts"][0]["features"]["passthrough"]:
-        wait_until(lambda: leat.json("stat", mount / "large")["read_by"] == "kernel", "passthrough")
+        wait_until(lambda: leat.json("stat", mount / "large")["served_by"] == "kernel", "passthrough")
     assert (mount / "large").read_bytes() == bytes_of("large", size)
 
 
-def test_what_verify_drops_leaves_the_kernels_page_cache(leat, store, bucket, show):
+def test_verify_drops_kernel_pages_of_bad_blocks(leat, store, bucket, show):
     sizes = {f"small{number}": 20_000 for number in range(20)}
     mount = show(sizes)
     again(leat, store, bucket, mount)()
@@ -115,7 +115,7 @@ def test_what_verify_drops_leaves_the_kernels_page_cache(leat, store, bucket, sh
         assert (mount / name).read_bytes() == bytes_of(name, size), name
 
 
-def test_a_damaged_file_that_is_open_is_opened_anew(leat, show):
+def test_a_damaged_open_file_is_reopened(leat, show):
     size = 4 * MIB
     mount = show({"large": size, "other": size})
     with open(mount / "large", "rb"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """leat doctor on this machine: what it says is data, it changes nothing and leaves nothing behind.
---fix is not run here: it would change the machine (src/apps/doctor/host_fixes_test.cc has it)."""
+--fix is not run here: it would change the machine (src/doctor/host_fixes_test.cc has it)."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def named(told, name, subject=""):
     return found[0]
 
 
-def test_every_finding_says_what_it_costs_and_what_to_do(leat):
+def test_every_finding_has_a_cost_and_an_action(leat):
     told = look(leat)
     assert told["fixes"] == []
     for finding in told["findings"]:
@@ -89,7 +89,7 @@ def test_a_cache_that_cannot_be_used_is_a_problem(leat):
     assert "cache.directory" in done.stderr
 
 
-def test_a_configuration_that_is_not_understood_is_a_problem(leat, folder):
+def test_an_invalid_configuration_is_a_problem(leat, folder):
     config = Path(folder) / "leat.toml"
     config.write_text("[cache]\nsise = 5\n")
     found = named(look(leat, "--config", config), "config")
@@ -98,13 +98,13 @@ def test_a_configuration_that_is_not_understood_is_a_problem(leat, folder):
     assert f"leat config check {config}" in found["action"]
 
 
-def test_a_running_daemon_says_what_its_mounts_use(leat, store, bucket, folder):
+def test_a_running_daemon_reports_its_mounts(leat, store, bucket, folder):
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), "--no-passthrough")
     told = look(leat)
     assert f"pid {leat.daemon_pid()}" in named(told, "daemon")["what"]
     assert named(told, "daemon.mount", str(mount))["what"].startswith("no passthrough: it was not")
     assert "in use by the daemon" in named(told, "cache.directory", str(leat.cache_dir))["what"]
-    assert leat.json("mounts")["mounts"][0]["passthrough_off"] == "it was not asked for"
+    assert leat.json("mounts")["mounts"][0]["passthrough_off"] == "it was not requested"
     # Another daemon's doctor knows nothing of it but that the cache is taken.
     other = dict(leat.environment(), LEAT_RUNTIME_DIR=os.path.join(folder, "other"))
     done = subprocess.run([leat_program(), "doctor", "--json", "--cache-dir", leat.cache_dir],
@@ -114,7 +114,7 @@ def test_a_running_daemon_says_what_its_mounts_use(leat, store, bucket, folder):
     assert f"in use by process {leat.daemon_pid()}" in found["what"]
 
 
-def test_a_folder_whose_daemon_is_gone_is_a_problem(leat, store, bucket, folder):
+def test_a_mount_without_a_daemon_is_a_problem(leat, store, bucket, folder):
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"))
     leat.kill9()
     found = named(look(leat), "folder.dead", str(mount))
@@ -123,7 +123,7 @@ def test_a_folder_whose_daemon_is_gone_is_a_problem(leat, store, bucket, folder)
     assert not [finding for finding in look(leat)["findings"] if finding["subject"] == str(mount)]
 
 
-def test_a_daemon_that_stands_still_is_told_and_not_waited_for(leat, store, bucket, folder):
+def test_a_stopped_daemon_is_reported_at_once(leat, store, bucket, folder):
     leat.mount(store, bucket, os.path.join(folder, "mnt"))
     daemon = leat.json("status")["pid"]
     os.kill(daemon, signal.SIGSTOP)
@@ -183,7 +183,7 @@ def test_an_ordinary_user_sees_what_it_may_do(folder, device_for_all):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
-def test_a_user_without_user_allow_other_is_told_the_line(folder):
+def test_missing_user_allow_other_gets_advice(folder):
     place = Path(folder) / "shared"
     for path in (place, place / "run", place / "mnt", place / "source", place / "bin"):
         path.mkdir(mode=0o700)

@@ -31,7 +31,7 @@ def files(s3, bucket):
     return found
 
 
-def test_readers_see_nothing_of_a_store_that_fails(leat, bucket, front, files, folder, seed, scale):
+def test_readers_do_not_see_store_failures(leat, bucket, front, files, folder, seed, scale):
     leat.cache_size = "24MiB"  # less than there is, so that the store is asked again and again
     mount = leat.mount(front, bucket, os.path.join(folder, "mnt"))
     counts = Readers(mount, files, seed, processes=3, opens=40 * scale).finish()

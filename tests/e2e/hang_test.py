@@ -87,7 +87,7 @@ def hanging_thread(path):
     return thread, found
 
 
-def test_a_test_that_waits_for_a_hanging_folder_is_freed(leat, mounted):
+def test_a_test_on_a_hanging_folder_is_freed(leat, mounted):
     """Whether it waits itself, or for a process that waits and that no signal ends."""
     daemon = leat.daemon_pid()
     os.kill(daemon, signal.SIGSTOP)
@@ -119,7 +119,7 @@ def test_a_test_in_its_time_is_left_alone(leat, mounted):
     watchdog.disarm()
 
 
-def test_what_a_killed_run_left_goes_and_nothing_else(leat, mounted):
+def test_leftovers_of_a_killed_run_are_removed(leat, mounted):
     run = subprocess.Popen([sys.executable, "-c", TEST_RUN, str(TESTS)], stdout=subprocess.PIPE,
                            text=True)
     folder = run.stdout.readline().strip()
@@ -148,7 +148,7 @@ def test_only_folders_of_tests_are_anybodys():
     assert not is_ending(os.getpid())
 
 
-def test_a_suite_that_hangs_is_ended_and_says_where():
+def test_a_hanging_suite_ends_and_says_where():
     """It waits in the kernel for a daemon that has taken its request and never answers."""
     run = subprocess.Popen([LIMITED, "--patience", "3", "20", sys.executable, "-c", UNKILLABLE, str(TESTS)],
                            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)

@@ -43,7 +43,7 @@ def test_patterns_choose(leat, mounted, objects):
     assert cached(leat, mounted, objects) == {key for key in wanted if key[:6] == "part-0"}
 
 
-def test_a_list_chooses_and_only_its_folders_are_listed(leat, store, mounted, objects, folder):
+def test_files_from_lists_only_its_folders(leat, store, mounted, objects, folder):
     names = Path(folder) / "names"
     names.write_text("part-1/2.jpg\npart-2\n")
     before = len(store.requests())
@@ -148,7 +148,7 @@ def test_pin(leat, mounted, objects):
     assert [one["path"] for one in told] == [str(mounted / "part-1")]
     assert told[0]["cached_bytes"] >= 8 * 50_000
     assert cached(leat, mounted, objects) == {key for key in objects if key[:6] == "part-1"}
-    leat.run("pin", "--off", mounted / "part-1")
+    leat.run("unpin", mounted / "part-1")
     assert leat.json("pin")["pinned"] == []
 
 

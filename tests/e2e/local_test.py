@@ -99,7 +99,7 @@ def test_two_mounts_of_one_tree_may_differ(leat, tree, folder):
     wait_until(lambda: cached(leat) == 1, "the mount with cache=always to keep the file")
 
 
-def test_what_nothing_changes_is_read_by_the_kernel(leat, tree, folder):
+def test_unchanged_files_are_passed_through(leat, tree, folder):
     mounted = mount(leat, tree, f"{folder}/mnt", freshness="immutable")
     assert_same(mounted, tree)
     features = leat.json("mounts")["mounts"][0]["features"]
@@ -133,7 +133,7 @@ def test_a_file_changed_in_place_is_never_mixed(leat, tree, folder):
         assert (mounted / name).read_bytes() == content(name, 2, 0, size)
 
 
-def test_one_version_per_open_file_while_files_are_replaced(leat, tree, folder, seed, scale):
+def test_open_files_are_one_version_when_replaced(leat, tree, folder, seed, scale):
     files = {f"d/f{number}": size for number, size in enumerate((200, 64 * KIB, MIB, 2 * MIB))}
     versions = dict.fromkeys(files, 0)
     (tree / "d").mkdir()

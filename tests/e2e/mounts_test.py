@@ -89,7 +89,7 @@ def test_changes_are_refused(leat, store, s3, objects, folder):
     assert s3.list_objects_v2(Bucket=objects)["KeyCount"] == 5
 
 
-def test_a_mount_is_read_only_for_programs_that_look(leat, store, objects, folder):
+def test_a_mount_is_shown_as_read_only(leat, store, objects, folder):
     """Also after the daemon's death, and of a mount inside another one."""
     mount = leat.mount(store, objects, os.path.join(folder, "mnt"), "--allow-other")
     inner = leat.mount(store, f"{objects}/a", mount / "inner")

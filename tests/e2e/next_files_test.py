@@ -19,12 +19,12 @@ def put_files(s3, bucket, seed):
     return bodies
 
 
-def look_ahead(leat):
-    """The counters of look-ahead in name order, by what they count."""
+def prefetch_counts(leat):
+    """The counters of prefetch in name order, by what they count."""
     address = leat.json("status")["metrics_address"]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
-    prefix = 'leat_vfs_next_files_total{what="'
+    prefix = 'leat_prefetch_files_total{what="'
     return {line[len(prefix):].split('"')[0]: float(line.rsplit(" ", 1)[1])
             for line in lines if line.startswith(prefix)}
 
@@ -39,12 +39,12 @@ def test_ordered_opens_are_fetched_ahead(leat, store, s3, bucket, folder, seed):
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), freshness="immutable")
     names, opened = sorted(bodies), 100
     read_and_compare(mount, bodies, names[:opened])
-    wait_until(lambda: look_ahead(leat)["predicted"] >= 90, "the next names")
+    wait_until(lambda: prefetch_counts(leat)["predicted"] >= 90, "the next names")
     # Who opens them may be faster than what fetches them.
-    while look_ahead(leat)["used"] < 60 and opened < FILES:
+    while prefetch_counts(leat)["used"] < 60 and opened < FILES:
         read_and_compare(mount, bodies, names[opened:opened + 1])
         opened += 1
-    counts = look_ahead(leat)
+    counts = prefetch_counts(leat)
     assert counts["used"] >= 60, counts
     # More than was read, and each once.
     keys = [key for operation, key, *_ in store.requests() if operation == "GetObject"]
@@ -59,12 +59,12 @@ def test_random_opens_fetch_nothing_ahead(leat, store, s3, bucket, folder, seed)
     names = sorted(bodies)
     random.Random(seed).shuffle(names)
     read_and_compare(mount, bodies, names[:200])
-    assert look_ahead(leat)["predicted"] <= 8
+    assert prefetch_counts(leat)["predicted"] <= 8
     asked = {key for operation, key, *_ in store.requests() if operation == "GetObject"}
     assert len(asked) <= 208
 
 
-def test_files_that_change_meanwhile_are_one_version(leat, store, s3, bucket, folder, seed):
+def test_changing_files_are_one_version(leat, store, s3, bucket, folder, seed):
     """What was fetched ahead in an earlier version is served as that, whole, or not at all."""
     versions = {name: [body] for name, body in put_files(s3, bucket, seed).items()}
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), freshness="max-age=1s")

@@ -19,7 +19,7 @@ def mounted(leat, store, s3, bucket, folder):
     return leat.mount(store, bucket, os.path.join(folder, "mnt"))
 
 
-def test_the_log_of_the_daemon_that_runs_and_of_the_one_that_ended(leat, mounted):
+def test_logs_of_a_running_and_an_ended_daemon(leat, mounted):
     told = leat.json("logs")
     assert told["file"] == str(leat.runtime_dir / "daemon.log")
     assert any(line["text"] == f"mounted s3://data/ at {mounted}" and line["level"] == "info"

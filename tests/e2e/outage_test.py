@@ -130,7 +130,7 @@ def test_a_load_waits_out_an_outage(leat, store, bucket, names, folder):
     assert done["files_done"] == len(names)
 
 
-def test_after_io_timeout_it_is_an_error_with_its_reason(leat, store, bucket, names, folder):
+def test_io_timeout_is_an_error_with_its_reason(leat, store, bucket, names, folder):
     mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), "--option", "io_timeout=2s",
                        freshness="max-age=0s")
     with open(mount / names[0], "rb", buffering=0) as file:
@@ -159,7 +159,7 @@ def readable(path):
         return None
 
 
-def test_a_store_that_throttles_everything_is_waited_for_as_long(leat, store, bucket, names, folder,
+def test_a_throttling_store_is_waited_for(leat, store, bucket, names, folder,
                                                                   seed):
     front = SwitchedFront(store, folder, seed, 0)
     try:
@@ -186,7 +186,7 @@ def test_a_store_that_throttles_everything_is_waited_for_as_long(leat, store, bu
         front.stop()
 
 
-def test_a_wrong_endpoint_and_one_look_do_not_wait(leat, store, bucket, names, folder):
+def test_a_wrong_endpoint_fails_at_once(leat, store, bucket, names, folder):
     store.stop()
     began = time.monotonic()
     done = leat.mount(store, bucket, os.path.join(folder, "mnt"), check=False)
@@ -216,7 +216,7 @@ def test_io_timeout_is_checked(leat, store, bucket, folder):
     assert done.returncode != 0 and "as long an io_timeout" in done.stderr, done.stderr
 
 
-def test_a_clients_readers_wait_out_the_store_of_the_workers(make_cluster, store):
+def test_clients_wait_for_the_store_of_workers(make_cluster, store):
     cluster = make_cluster(2)
     mount = cluster.client().mount_cluster("/train")
     names = sorted(cluster_files.names())[:8]

@@ -17,7 +17,7 @@ def mounted(leat, store, s3, bucket, folder):
     return leat.mount(store, "data/set", Path(folder) / "mnt", freshness="immutable")
 
 
-def test_owner_mode_and_age_change_under_those_who_hold_it(leat, mounted):
+def test_owner_mode_and_age_change_while_open(leat, mounted):
     name = mounted / "d0" / "f0"
     held = os.open(name, os.O_RDONLY)
     listed = os.listdir(mounted / "d0")
@@ -36,7 +36,7 @@ def test_owner_mode_and_age_change_under_those_who_hold_it(leat, mounted):
     os.close(held)
 
 
-def test_an_age_that_was_shortened_counts_for_what_is_held(leat, mounted, s3, bucket):
+def test_a_shorter_max_age_holds_for_open_files(leat, mounted, s3, bucket):
     name = mounted / "d1" / "f1"
     assert name.read_bytes() == b"x" * 1001
     s3.put_object(Bucket=bucket, Key="set/d1/f1", Body=b"other")
@@ -45,7 +45,7 @@ def test_an_age_that_was_shortened_counts_for_what_is_held(leat, mounted, s3, bu
     assert name.read_bytes() == b"other"
 
 
-def test_a_name_that_only_a_refresh_finds_is_in_the_kernels_listing(leat, mounted, s3, bucket):
+def test_a_refreshed_name_is_in_kernel_listings(leat, mounted, s3, bucket):
     folder = mounted / "d2"
     before = sorted(os.listdir(folder))
     assert sorted(os.listdir(folder)) == before  # the second time from the kernel
@@ -60,7 +60,7 @@ def test_a_name_that_only_a_refresh_finds_is_in_the_kernels_listing(leat, mounte
     wait_until(lambda: sorted(os.listdir(folder)) == before, "the listing to lose the name")
 
 
-def test_a_mount_inside_shows_in_a_listing_that_the_kernel_keeps(leat, mounted, store, s3):
+def test_a_nested_mount_is_in_the_kernels_listing(leat, mounted, store, s3):
     s3.create_bucket(Bucket="inner")
     s3.put_object(Bucket="inner", Key="x", Body=b"inner")
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_a_mount_moves_with_what_it_is(leat, mounted, folder):
     leat.umount(target)
 
 
-def test_a_folder_is_not_moved_over_its_own_source(leat, folder):
+def test_a_mount_cannot_move_over_its_source(leat, folder):
     source, mount = Path(folder) / "source", Path(folder) / "mnt"
     (source / "sub").mkdir(parents=True)
     (source / "f").write_bytes(b"1")
@@ -132,7 +132,7 @@ def test_a_folder_is_not_moved_over_its_own_source(leat, folder):
     assert (mount / "f").read_bytes() == b"1"
 
 
-def test_what_cannot_be_set_is_said_and_nothing_changes(leat, mounted, folder):
+def test_an_invalid_option_changes_nothing(leat, mounted, folder):
     before = leat.json("mounts")
     for words, said in ((("endpoint=http://x",), "there is no option 'endpoint'"),
                         (("freshness=snapshot",), "leat snapshot use"),

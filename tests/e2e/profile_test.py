@@ -60,14 +60,14 @@ def test_a_profile_sets_what_is_documented(leat, store, objects, folder, profile
 
 def test_what_is_given_goes_before_the_profile(leat, store, objects, folder):
     mount = mount_with(leat, store, objects, folder, "--profile", "interactive", "--option",
-                       "read_ahead=64KiB", "--option", "quota=1GiB", freshness="immutable")
+                       "kernel_readahead=64KiB", "--option", "quota=1GiB", freshness="immutable")
     shown = leat.json("mounts")["mounts"][0]
     assert shown["freshness"] == "immutable"
     assert shown["options"]["quota"] == "1GiB"
     assert read_ahead_of(mount) == 64 * KIB
 
 
-def test_what_was_changed_since_outlives_the_daemon(leat, store, objects, folder):
+def test_changed_options_outlive_the_daemon(leat, store, objects, folder):
     mount = mount_with(leat, store, objects, folder, "--profile", "serving", freshness="")
     leat.run("mounts", "unset", mount, "priority")
     leat.run("mounts", "set", mount, "freshness=immutable")
@@ -75,15 +75,15 @@ def test_what_was_changed_since_outlives_the_daemon(leat, store, objects, folder
     shown = leat.json("mounts")["mounts"][0]
     assert shown["freshness"] == "immutable"
     assert "priority" not in shown["options"]
-    assert shown["options"]["look_ahead"] == "128MiB"
+    assert shown["options"]["prefetch_window"] == "128MiB"
 
 
 @pytest.mark.parametrize("options, said", [
     (("--profile", "fast"), "'fast' is none of training, serving, interactive, small-files"),
     (("--option", "no_open=perhaps"), "must be 'true' or 'false'"),
-    (("--option", "read_ahead=1TiB"), "must be from"),
-    (("--option", "no_open=true", "--option", "freshness=validate"), "opens are left out"),
-    (("--option", "no_open=true", "--path-option", "d:freshness=validate"), "opens are left out"),
+    (("--option", "kernel_readahead=1TiB"), "must be from"),
+    (("--option", "no_open=true", "--option", "freshness=validate"), "opens are disabled"),
+    (("--option", "no_open=true", "--path-option", "d:freshness=validate"), "opens are disabled"),
 ])
 def test_what_cannot_be_is_refused(leat, store, objects, folder, options, said):
     done = mount_with(leat, store, objects, folder, *options, freshness="", check=False)
@@ -110,7 +110,7 @@ class TestWithoutOpens:
                 os.open(mount / "d" / "000", flags)
             assert failed.value.errno == errno.EROFS
 
-    def test_open_files_outlive_the_daemon_and_its_store(self, leat, store, mount):
+    def test_open_files_outlive_daemon_and_store(self, leat, store, mount):
         before = read_all(mount)
         files = [os.open(path, os.O_RDONLY) for path in sorted((mount / "d").iterdir())]
         store.stop()
@@ -126,10 +126,10 @@ class TestWithoutOpens:
 
     def test_validate_is_refused_later_too(self, leat, mount):
         done = leat.run("mounts", "set", mount, "freshness=validate", check=False)
-        assert done.returncode != 0 and "opens are left out" in done.stderr
+        assert done.returncode != 0 and "opens are disabled" in done.stderr
         leat.run("mounts", "set", mount, "freshness=max-age=1s")
 
-    def test_a_new_version_is_seen_and_the_old_one_read_to_its_end(self, leat, s3, bucket, mount):
+    def test_a_new_version_is_seen_at_the_next_open(self, leat, s3, bucket, mount):
         leat.run("mounts", "set", mount, "freshness=max-age=1s")
         path = mount / "d" / "007"
         before = path.read_bytes()
@@ -153,12 +153,12 @@ def test_a_local_folder_without_opens(leat, folder):
         assert (mount / "d" / path.name).read_bytes() == path.read_bytes()
 
 
-# One by one in src/doors/fuse/feature_set_test.cc.
+# One by one in src/frontends/fuse/feature_set_test.cc.
 @pytest.mark.parametrize("without", ["after-5.15", "resend", "readdirplus,large-requests,async-read"])
 def test_a_folder_that_does_without(leat, store, objects, folder, without, monkeypatch):
     environment = leat.environment
     monkeypatch.setattr(leat, "environment", lambda credentials=None: dict(
-        environment(credentials), LEAT_FUSE_WITHOUT=without))
+        environment(credentials), LEAT_FUSE_DISABLED_FEATURES=without))
     mount = mount_with(leat, store, objects, folder)
     before = read_all(mount)
     assert len(before) == 200
@@ -176,7 +176,7 @@ def test_a_folder_that_does_without(leat, store, objects, folder, without, monke
 def test_an_unknown_feature_is_refused(leat, store, objects, folder, monkeypatch):
     environment = leat.environment
     monkeypatch.setattr(leat, "environment", lambda credentials=None: dict(
-        environment(credentials), LEAT_FUSE_WITHOUT="passthru"))
+        environment(credentials), LEAT_FUSE_DISABLED_FEATURES="passthru"))
     done = mount_with(leat, store, objects, folder, check=False)
     assert done.returncode != 0
     assert "'passthru' is no feature of FUSE" in done.stderr

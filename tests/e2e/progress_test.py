@@ -90,7 +90,7 @@ def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     shown = Terminal(leat, "load", mounted)
     shown.wait_for_growth(LINE)
     # The job is the daemon's: what goes on, and how to end it.
-    said = re.search(r"\r\x1b\[Kleat: interrupted; job (\d+) goes on: 'leat jobs wait \1' waits "
+    said = re.search(r"\r\x1b\[Kleat: interrupted; job (\d+) continues: 'leat jobs wait \1' waits "
                      r"for it, 'leat jobs cancel \1' ends it", shown.end())
     assert said, shown.seen
     assert shown.process.returncode == 130
@@ -103,7 +103,7 @@ def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     wait_until(lambda: leat.json("jobs", "show", said[1])["state"] == "cancelled", "its end")
 
 
-def test_the_totals_of_a_deep_tree_are_final_at_once(leat, store, s3, front, bucket, folder):
+def test_totals_of_a_deep_tree_are_final_early(leat, store, s3, front, bucket, folder):
     """Also where the first directory alone takes a while."""
     for number in range(20):
         s3.put_object(Bucket=bucket, Key=f"z/{number}/{number}/x", Body=os.urandom(SIZE))
@@ -130,7 +130,7 @@ def test_a_copy_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     assert shown.process.returncode == 130
 
 
-def test_a_copy_of_one_file_of_which_nothing_comes_says_so(leat, front, bucket, folder):
+def test_a_stalled_copy_reports_progress(leat, front, bucket, folder):
     """No byte comes for the first seconds, and the line is there all the same."""
     source = f"s3://{bucket}/part/000?endpoint={front.endpoint}&region=us-east-1"
     shown = Terminal(leat, "cp", "--bandwidth", "1KiB", source, os.path.join(folder, "copy"),

@@ -207,7 +207,7 @@ def test_what_is_gone_is_never_an_end_of_file(leat, store, s3, bucket, folder):
     size, step = 8 * MIB, 512 * KIB
     body = random.Random(3).randbytes(size)
     s3.put_object(Bucket=bucket, Key="f", Body=body)
-    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), "-o", "look_ahead=0",
+    mount = leat.mount(store, bucket, os.path.join(folder, "mnt"), "-o", "prefetch_window=0",
                        freshness="max-age=1s")
     held = os.open(mount / "f", os.O_RDONLY)
     try:

@@ -13,7 +13,7 @@ def test_pages_are_what_the_program_says():
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_less_than_forty_options_and_each_is_described():
+def test_fewer_than_forty_options_all_described():
     done = subprocess.run([leat_program(), "reference"], capture_output=True, check=True)
     options = schemas.check(["reference"], done.stdout)["options"]
     assert len(options) < 40

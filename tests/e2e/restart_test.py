@@ -118,7 +118,7 @@ def hung(leat, front, s3, filled, folder):
 
 
 @pytest.mark.parametrize("command", ["mounts", "umount", "mount", "daemon", "doctor"])
-def test_a_killed_daemon_that_hangs_is_in_nobodys_way(leat, front, filled, hung, command):
+def test_a_hung_killed_daemon_blocks_nobody(leat, front, filled, hung, command):
     mount, daemon, waiting = hung
     front.hold(None)
     if command == "daemon":  # whose runtime folder is not that of the environment
@@ -158,7 +158,7 @@ def wait_until_gone(daemon):
     wait_until(lambda: not is_alive(daemon), "the daemon to be gone", timeout_s=2)
 
 
-def test_who_may_not_free_a_killed_daemon_is_told_how(leat, hung):
+def test_killed_daemon_without_rights_has_advice(leat, hung):
     mount, daemon, waiting = hung
     if os.path.ismount("/sys/fs/fuse/connections"):
         pytest.skip("root may abort every connection where the control files are mounted")
@@ -189,7 +189,7 @@ def test_a_daemon_that_is_slow_is_left_alone(leat, store, filled, folder):
     assert leat.daemon_pid() == daemon
 
 
-def test_the_record_of_mounts_goes_with_the_daemon(leat, store, filled, folder):
+def test_the_mount_record_ends_with_the_daemon(leat, store, filled, folder):
     mount = leat.mount(store, filled, os.path.join(folder, "mnt"))
     record = leat.runtime_dir / "daemon.mounts"
     assert str(mount) in record.read_text()

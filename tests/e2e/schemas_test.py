@@ -30,7 +30,7 @@ def commands():
             yield command
 
 
-def test_each_command_that_takes_json_has_a_schema():
+def test_each_json_command_has_a_schema():
     taking = {command["name"] for command in commands()
               if any("--json" in argument["flags"] for argument in command["arguments"])}
     assert taking == set(schemas.index())
@@ -93,6 +93,7 @@ def use_cache(call, mount, cache):
     assert call("pin", mount / "d")["paths"]
     assert call("pin", "--load", mount / "d")["kind"] == "load"
     assert call("pin")["pinned"]
+    assert call("unpin", mount / "d")["paths"] == []
     call("refresh", mount)
     assert call("cache", "ls")["objects"]
     call("cache", "verify")
@@ -185,7 +186,7 @@ def use_cluster(call, store, bucket, folder):
             assert ask("status")["clusters"]
             ask("cluster", "umount", "/d")
             assert ask("cluster", "drain", check=False)["error"]["code"] == "busy"  # it is alone
-            ask("cluster", "drain", "--back")
+            ask("cluster", "undrain")
         with running(leat, store, "cluster", "dev", "1", "--registry", "file"):
             pass
     finally:

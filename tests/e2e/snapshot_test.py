@@ -30,7 +30,7 @@ def names_below(mount):
             for name in names}
 
 
-def test_names_and_versions_stay_while_the_store_changes(leat, mounted, s3, bucket, store):
+def test_names_and_versions_stay(leat, mounted, s3, bucket, store):
     leat.run("snapshot", "build", mounted, "--name", "before", "--use")
     assert leat.json("mounts")["mounts"][0]["freshness"] == "snapshot"
     assert (mounted / "d0" / "f0").read_bytes() == body("d0/f0")  # and so it is cached
@@ -85,7 +85,7 @@ def readdirs(leat):
     return leat.json("status")["counters"].get("leat_fuse_readdirs_total", 0)
 
 
-def test_the_kernel_keeps_its_listings_until_another_one_is_used(leat, mounted, s3, bucket):
+def test_kernel_listings_stay_until_a_switch(leat, mounted, s3, bucket):
     leat.run("snapshot", "build", mounted, "--name", "one", "--use")
     shown = {"one": names_below(mounted)}
     before = readdirs(leat)
@@ -105,7 +105,7 @@ def test_the_kernel_keeps_its_listings_until_another_one_is_used(leat, mounted, 
     assert names_below(mounted) == shown["one"]
 
 
-def test_a_directory_that_was_opened_before_an_exchange_is_not_kept(leat, mounted, s3, bucket):
+def test_a_directory_opened_before_a_switch(leat, mounted, s3, bucket):
     leat.run("snapshot", "build", mounted, "--name", "one", "--use")
     early = [os.open(mounted / "d3", os.O_RDONLY | os.O_DIRECTORY) for _ in range(3)]
     try:
@@ -121,7 +121,7 @@ def test_a_directory_that_was_opened_before_an_exchange_is_not_kept(leat, mounte
     assert "new" in os.listdir(mounted / "d3")
 
 
-def test_names_that_are_read_during_exchanges_are_of_one_of_them(leat, mounted, s3, bucket):
+def test_names_during_switches_are_consistent(leat, mounted, s3, bucket):
     leat.run("snapshot", "build", mounted, "--name", "one", "--use")
     s3.delete_object(Bucket=bucket, Key="set/d3/f3")
     put_all(s3, bucket, {f"set/d3/new{i}": b"new" for i in range(300)})
@@ -145,7 +145,7 @@ def test_names_that_are_read_during_exchanges_are_of_one_of_them(leat, mounted, 
         reader.result()
 
 
-def test_what_is_used_is_not_removed_at_the_same_time(leat, mounted, folder):
+def test_a_used_snapshot_is_not_removed(leat, mounted, folder):
     leat.run("snapshot", "build", mounted, "--name", "one")
     leat.run("snapshot", "share", "one", Path(folder) / "kept.snapshot")
     for _ in range(10):

@@ -171,7 +171,7 @@ def waits_in_the_kernel(process):
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGINT])
-def test_readers_of_a_hanging_store_go_at_once_and_leave_nothing(leat, store, s3, bucket, folder,
+def test_killed_readers_leave_a_hanging_store(leat, store, s3, bucket, folder,
                                                                  number_of_signal):
     files = Rotated(2 * MIB)
     put_all(s3, bucket, {f"{number:02}": files.body(number) for number in range(40)})

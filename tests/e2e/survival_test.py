@@ -58,7 +58,7 @@ def reading(mount, seed, processes=4):
     assert readers.longest_s < STALL_S
 
 
-def test_listings_that_the_kernel_keeps_go_with_their_snapshot(leat, mount, s3, bucket):
+def test_kernel_listings_end_with_their_snapshot(leat, mount, s3, bucket):
     def names():
         return [sorted(os.listdir(mount)), sorted(os.listdir(mount / "d"))]
 
@@ -74,7 +74,7 @@ def test_listings_that_the_kernel_keeps_go_with_their_snapshot(leat, mount, s3, 
         assert names() == shown[name], name
 
 
-def test_names_that_nobody_holds_go_with_their_snapshot(leat, mount, s3, bucket):
+def test_unused_names_end_with_their_snapshot(leat, mount, s3, bucket):
     many = [f"z{number:04}" for number in range(1000)]  # of the last of them the kernel has but names
     for name in many:
         s3.put_object(Bucket=bucket, Key=name, Body=b"")
@@ -89,7 +89,7 @@ def test_names_that_nobody_holds_go_with_their_snapshot(leat, mount, s3, bucket)
     assert set(os.listdir(mount)) == before - set(many[-100:])
 
 
-def test_names_of_a_store_go_with_a_death_and_a_snapshot(leat, mount, s3, bucket):
+def test_store_names_end_after_death_and_snapshot(leat, mount, s3, bucket):
     """What the kernel holds for good is forgotten though the daemon that told it is not there any more."""
     before = {name: (mount / name).stat().st_size for name in FILES}
     s3.delete_object(Bucket=bucket, Key="d/f1")
@@ -104,7 +104,7 @@ def test_names_of_a_store_go_with_a_death_and_a_snapshot(leat, mount, s3, bucket
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_refresh_tells_of_what_a_daemon_before_has_shown(leat, mount, s3, bucket, asked):
+def test_a_refresh_covers_the_previous_daemon(leat, mount, s3, bucket, asked):
     sizes = {name: (mount / name).stat().st_size for name in FILES}
     before = sorted(os.listdir(mount / "d"))
     s3.delete_object(Bucket=bucket, Key="d/f1")
@@ -121,7 +121,7 @@ def test_a_refresh_tells_of_what_a_daemon_before_has_shown(leat, mount, s3, buck
     assert (mount / "d/f7").read_bytes() == bytes_of("d/f7")
 
 
-def test_a_death_while_the_kernel_is_told_of_a_snapshot(leat, store, s3, bucket, folder, mount):
+def test_a_death_during_snapshot_invalidation(leat, store, s3, bucket, folder, mount):
     front = FaultyFront(store, folder, seed=0, share=0)
     names = [f"many/{number}" for number in range(60)]
     try:
@@ -180,7 +180,7 @@ def inner(leat, store, s3, mount):
     return leat.mount(store, other, mount / "in", freshness="immutable")
 
 
-def test_what_is_held_of_a_nested_mount_goes_with_a_refresh(leat, s3, inner):
+def test_a_refresh_covers_held_nested_names(leat, s3, inner):
     folder = os.open(inner / "d", os.O_RDONLY | os.O_DIRECTORY)  # nobody looks its name up again
     try:
         before = os.listdir(folder)
@@ -206,7 +206,7 @@ def test_a_nested_local_folder_goes_on(leat, mount, folder):
     assert (inner / "file").read_bytes() == b"here"
 
 
-def test_readers_of_a_nested_mount_notice_no_death(leat, inner, seed, scale):
+def test_nested_mount_readers_survive_a_death(leat, inner, seed, scale):
     moments = random.Random(seed)
     with reading(inner, seed):
         for _ in range(4 * scale):
@@ -214,7 +214,7 @@ def test_readers_of_a_nested_mount_notice_no_death(leat, inner, seed, scale):
             time.sleep(moments.uniform(0, 0.3))
 
 
-def test_folders_that_only_led_to_a_mount_go_with_it(leat, store, bucket, mount):
+def test_parents_of_a_mount_go_with_it(leat, store, bucket, mount):
     leat.run("snapshot", "build", mount, "--name", "one", "--use")
     deep = leat.mount(store, bucket, mount / "way" / "to" / "it", freshness="immutable")
     assert "way" in os.listdir(mount)
@@ -222,7 +222,7 @@ def test_folders_that_only_led_to_a_mount_go_with_it(leat, store, bucket, mount)
     assert "way" not in os.listdir(mount)
 
 
-def test_another_snapshot_under_the_name_is_told_of_after_a_death(leat, mount, s3, bucket):
+def test_a_replaced_snapshot_is_seen_after_death(leat, mount, s3, bucket):
     leat.run("snapshot", "build", mount, "--name", "one", "--use")
     before = {name: (mount / name).stat().st_size for name in FILES}
     s3.put_object(Bucket=bucket, Key="d/f1", Body=b"of another size")
@@ -232,7 +232,7 @@ def test_another_snapshot_under_the_name_is_told_of_after_a_death(leat, mount, s
     wait_until(lambda: (mount / "d/f1").stat().st_size == len(b"of another size"), "the other one")
 
 
-def test_snapshots_used_at_once_are_remembered_in_order(leat, mount, s3, bucket):
+def test_concurrent_snapshot_uses_keep_order(leat, mount, s3, bucket):
     for number in (1, 2, 3):
         s3.put_object(Bucket=bucket, Key="d/f0", Body=b"x" * number)
         leat.run("snapshot", "build", mount, "--name", f"s{number}")
@@ -382,7 +382,7 @@ def test_an_upgrade_of_a_daemon_that_hangs(leat, store, s3, bucket, folder):
         front.hold(None)
 
 
-def test_who_is_told_to_end_does_not_wait_for_the_kernel(leat, store, s3, bucket, folder):
+def test_a_shutdown_does_not_wait_for_the_kernel(leat, store, s3, bucket, folder):
     front = FaultyFront(store, folder, seed=0, share=0)
     try:
         s3.put_object(Bucket=bucket, Key="d/f0", Body=bytes_of("d/f0"))
@@ -415,7 +415,7 @@ def test_without_its_supervisor_a_daemon_works_on(leat, store, bucket, mount, fo
     assert mounts_below(folder) == []
 
 
-def test_a_daemon_that_dies_again_and_again_is_given_up(leat, mount):
+def test_a_daemon_in_a_crash_loop_is_abandoned(leat, mount):
     """Then nobody waits for ever: programs get errors, and a new mount works."""
     file = os.open(mount / "d/f7", os.O_RDONLY)
     supervisor = leat.daemon_pids()[0]
@@ -434,7 +434,7 @@ def test_a_daemon_that_dies_again_and_again_is_given_up(leat, mount):
 
 
 @pytest.mark.parametrize("moment_s", [0, 0.02, 0.05, 0.1, 0.3])
-def test_who_is_told_to_end_ends_in_order_while_the_daemon_changes(leat, mount, folder, moment_s):
+def test_a_shutdown_during_a_takeover_is_orderly(leat, mount, folder, moment_s):
     supervisor, daemon = leat.daemon_pids()
     os.kill(daemon, signal.SIGKILL)
     time.sleep(moment_s)
@@ -443,7 +443,7 @@ def test_who_is_told_to_end_ends_in_order_while_the_daemon_changes(leat, mount, 
     assert mounts_below(folder) == []
 
 
-def test_what_lingers_leaves_alone_what_is_mounted_there_now(leat, mount):
+def test_a_lingering_mount_spares_a_new_one(leat, mount):
     file = os.open(mount / "d/f7", os.O_RDONLY)
     leat.run("umount", "--lazy", mount)
     subprocess.run(["mount", "-t", "tmpfs", "leat-test", mount], check=True)
@@ -457,7 +457,7 @@ def test_what_lingers_leaves_alone_what_is_mounted_there_now(leat, mount):
         os.close(file)
 
 
-def test_a_mount_while_the_daemon_changes_finds_the_next_one(leat, store, bucket, mount, folder, scale):
+def test_a_mount_during_a_takeover_waits_for_it(leat, store, bucket, mount, folder, scale):
     for number in range(3 * scale):
         os.kill(leat.daemon_pid(), signal.SIGKILL)
         other = leat.mount(store, bucket, os.path.join(folder, f"other{number}"))
@@ -466,7 +466,7 @@ def test_a_mount_while_the_daemon_changes_finds_the_next_one(leat, store, bucket
     assert len(leat.json("mounts")["mounts"]) == 3 * scale + 1
 
 
-def test_a_folder_unmounted_while_there_is_no_daemon_stays_so(leat, mount):
+def test_an_unmount_without_a_daemon_is_kept(leat, mount):
     os.kill(leat.daemon_pid(), signal.SIGKILL)
     subprocess.run(["umount", "-l", mount], check=True)
     wait_until(lambda: not leat.daemon_pids(), "a daemon of no mounts to end")

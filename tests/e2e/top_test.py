@@ -162,7 +162,7 @@ def test_passthrough_reads_are_not_shown_as_zero(leat, store, s3, bucket, folder
     if not leat.json("mounts")["mounts"][0]["features"]["passthrough"]:
         pytest.skip("this kernel has no passthrough")
     leat.run("load", mounted)
-    wait_until(lambda: leat.json("stat", mounted / "a")["read_by"] == "kernel", "passthrough")
+    wait_until(lambda: leat.json("stat", mounted / "a")["served_by"] == "kernel", "passthrough")
     with open(mounted / "a", "rb", buffering=0) as file:
         assert leat.json("mounts")["mounts"][0]["passthrough_files"] == 1
         file.read(SIZE)
@@ -176,7 +176,7 @@ def test_passthrough_reads_are_not_shown_as_zero(leat, store, s3, bucket, folder
 
 
 def test_slow_operations_are_told(leat, store, s3, bucket, folder):
-    leat.settings["LEAT_LOG_SLOW_OPERATION"] = "1ms"
+    leat.settings["LEAT_LOG_SLOW_THRESHOLD"] = "1ms"
     s3.put_object(Bucket=bucket, Key="a", Body=b"a" * SIZE)
     mounted = leat.mount(store, bucket, os.path.join(folder, "mnt"))
     os.listdir(mounted)
@@ -187,7 +187,7 @@ def test_slow_operations_are_told(leat, store, s3, bucket, folder):
     assert f"{slow[0]['operation']}  " in leat.run("top", "--once", "--interval", "100ms").stdout
 
 
-def test_without_a_daemon_and_with_a_wrong_interval(leat):
+def test_no_daemon_and_a_wrong_interval(leat):
     assert leat.run("top", "--once", check=False).returncode == 4
     for interval in ("5", "0s", "1ms", "2h"):
         done = leat.run("top", "--interval", interval, check=False)
@@ -212,7 +212,7 @@ def test_the_screen_is_drawn_and_given_back(leat, mounted, screen):
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
-def test_the_terminal_is_given_back_to_who_ends_it(mounted, screen, ended_by):
+def test_the_terminal_is_restored_at_the_end(mounted, screen, ended_by):
     shown = screen("--interval", "200ms")
     shown.wait_for("local disk")
     shown.process.send_signal(ended_by)

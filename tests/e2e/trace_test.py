@@ -67,11 +67,12 @@ def test_a_cold_read_is_traced_to_the_store(leat, mount):
     assert trace["path"] == str(mount / "d/large")
     first = reads(trace)[0]
     assert (first["offset"], first["bytes"] > 0) == (0, True)
-    assert {"wait for the store", "read from the store", "request", "first byte"} <= set(names(first))
+    assert {"fetch.store.wait", "fetch.store.read", "source.request",
+            "source.first_byte"} <= set(names(first))
     for place, span in enumerate(first["spans"]):
         assert span.get("parent", -1) < place
         assert span["begin_seconds"] <= first["seconds"]
-    noted = [span["note"] for span in first["spans"] if span["what"] == "read from the store"]
+    noted = [span["note"] for span in first["spans"] if span["what"] == "fetch.store.read"]
     assert noted[0].endswith("of s3://data/d/large")
     looked_up = [request for request in trace["requests"] if request["operation"] == "lookup"]
     assert looked_up, trace
@@ -81,7 +82,7 @@ def test_what_is_cached_is_not_asked_of_the_store(leat, mount):
     (mount / "d/small").read_bytes()
     trace = leat.json("trace", mount / "d/small")
     for request in reads(trace):
-        assert "read from the store" not in names(request)
+        assert "fetch.store.read" not in names(request)
     text = leat.run("trace", mount / "d/small").stdout
     assert f"{mount}/d/small: 5 B at 0 in " in text
 
@@ -193,9 +194,9 @@ def test_a_slow_read_is_logged_with_its_reason(leat, front, mount, folder):
     assert operations[0]["seconds"] > 1 and operations[0]["reason"]
 
 
-def test_nothing_is_slow_where_nobody_wants_to_know(leat, front, s3, bucket, folder):
+def test_threshold_zero_disables_the_slow_log(leat, front, s3, bucket, folder):
     s3.put_object(Bucket=bucket, Key="d/large", Body=os.urandom(MIB))
-    leat.settings["LEAT_LOG_SLOW_OPERATION"] = "0s"
+    leat.settings["LEAT_LOG_SLOW_THRESHOLD"] = "0s"
     mount = leat.mount(front, bucket, os.path.join(folder, "mnt"))
     with held(front, "d/large", 1.5):
         (mount / "d/large").read_bytes()
@@ -204,7 +205,7 @@ def test_nothing_is_slow_where_nobody_wants_to_know(leat, front, s3, bucket, fol
 
 def test_the_log_as_json(leat, front, s3, bucket, folder):
     s3.put_object(Bucket=bucket, Key='d/odd "näme" \\ x', Body=os.urandom(MIB))
-    leat.settings.update(LEAT_LOG_FORMAT="json", LEAT_LOG_SLOW_OPERATION="300ms")
+    leat.settings.update(LEAT_LOG_FORMAT="json", LEAT_LOG_SLOW_THRESHOLD="300ms")
     mount = leat.mount(front, bucket, os.path.join(folder, "mnt"))
     with held(front, "d/odd", 1):
         (mount / 'd/odd "näme" \\ x').read_bytes()

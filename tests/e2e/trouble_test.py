@@ -72,7 +72,7 @@ def open_while_the_store_hangs(store, path):
     return opener
 
 
-def test_a_signal_is_no_error_and_a_kill_is_obeyed(leat, store, objects, folder):
+def test_a_signal_is_no_error(leat, store, objects, folder):
     mount = leat.mount(store, objects, os.path.join(folder, "mnt"), freshness="validate")
     assert (mount / "d/0").stat().st_size == 2 * MIB
     try:

@@ -31,7 +31,7 @@ def test_the_program_needs_glibc_alone(tree):
     assert not re.search(r"R(UN)?PATH", dynamic)
 
 
-def test_the_glibc_that_it_needs_is_the_one_that_is_stated(packages, tree):
+def test_the_required_glibc_is_the_stated_one(packages, tree):
     symbols = output_of("objdump", "-T", tree / "usr/bin/leat")
     newest = max(tuple(map(int, version.split(".")))
                  for version in re.findall(r"GLIBC_([0-9.]+)", symbols))
@@ -42,7 +42,7 @@ def test_the_glibc_that_it_needs_is_the_one_that_is_stated(packages, tree):
     assert f"glibc {GLIBC_MAX[0]}.{GLIBC_MAX[1]}" in install
 
 
-def test_symbols_are_a_file_that_the_program_names(packages, tree):
+def test_the_program_names_its_symbol_file(packages, tree):
     program = tree / "usr/bin/leat"
     assert ".debug_info" not in output_of("readelf", "-SW", program)
     assert ".debug_info" in output_of("readelf", "-SW", packages.symbols)
@@ -63,7 +63,7 @@ def test_lintian_has_nothing_to_say(packages):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_example_configuration_holds_the_defaults(tree, tmp_path):
+def test_the_example_configuration_has_defaults(tree, tmp_path):
     example = (tree / "etc/leat/leat.toml").read_text()
     assert all(not options for options in tomllib.loads(example).values()), "an option is set"
     spoken = tmp_path / "spoken.toml"
@@ -78,7 +78,7 @@ def test_the_example_configuration_holds_the_defaults(tree, tmp_path):
     assert not differing
 
 
-def test_the_tarball_is_the_same_program_for_usr_local(packages, tree, tmp_path):
+def test_the_tarball_has_the_same_program(packages, tree, tmp_path):
     subprocess.run(["tar", "-C", tmp_path, "--strip-components=1", "-xf", packages.tarball],
                    check=True)
     assert (tmp_path / "bin/leat").read_bytes() == (tree / "usr/bin/leat").read_bytes()
@@ -134,8 +134,8 @@ def test_links_between_the_pages_hold(packages, tree, tmp_path):
                  for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", page.read_text())}
         missing = {os.path.relpath(link, documents) for link in links if not link.exists()}
         # Those are in the sources alone.
-        assert missing == {"CONTRIBUTING.md", "src/doors/admin/README.md",
-                           "src/doors/console/README.md"}
+        assert missing == {"CONTRIBUTING.md", "src/frontends/admin/README.md",
+                           "src/frontends/console/README.md"}
 
 
 def test_sums_are_those_of_the_files(packages):

@@ -104,7 +104,7 @@ def test_an_upgrade_takes_no_folder_away(installed, data, next_packages):
     installed.run("leat", "umount", directory)
 
 
-def test_a_daemon_that_is_killed_after_an_upgrade_is_followed_by_the_new_program(
+def test_a_kill_after_an_upgrade_starts_the_new(
         installed, data, next_packages):
     directory = mount(installed, data)
     before = status(installed)
@@ -123,7 +123,7 @@ def test_a_daemon_that_is_killed_after_an_upgrade_is_followed_by_the_new_program
     installed.run("leat", "umount", directory)
 
 
-def test_removal_leaves_settings_and_purge_what_was_cached(installed, data):
+def test_removal_keeps_settings_purge_the_cache(installed, data):
     installed.write("/etc/leat/leat.toml", "[cache]\nsize = \"1GiB\"\n")
     directory = mount(installed, data)
     installed.run("leat", "umount", directory)
@@ -141,7 +141,7 @@ def test_removal_leaves_settings_and_purge_what_was_cached(installed, data):
     assert installed.path("/var/cache/leat/kept").read_text() == "bytes"
 
 
-def test_a_removal_under_a_folder_in_use_leaves_the_folder(installed, data):
+def test_a_removal_leaves_a_folder_in_use(installed, data):
     """The daemon was started by a mount, so it is no service that dpkg could stop."""
     directory = mount(installed, data)
     reader = SteadyReader(installed, directory)

@@ -41,7 +41,7 @@ def test_no_unit_hides_folders(tree, name):
     assert not OWN_NAMESPACE.findall((tree / name).read_text())
 
 
-def test_the_users_units_leave_fusermount_its_rights(tree):
+def test_user_units_leave_fusermount_its_rights(tree):
     for name in UNITS[1:]:
         assert "NoNewPrivileges" not in unit(tree, name)["Service"]
 

@@ -320,7 +320,7 @@ class Cluster:
         if done.returncode != 0:
             return None
         # A worker that is gone may have left its address to another one.
-        workers = sorted(json.loads(done.stdout)["workers"], key=lambda one: one["state"] != "gone")
+        workers = sorted(json.loads(done.stdout)["workers"], key=lambda one: one["state"] != "down")
         return {one["address"]: one for one in workers}
 
     def wait_for_ring(self, workers):

@@ -17,8 +17,8 @@ from rig import mounts
 from rig.process import (all_pids, environment_of, is_alive, is_ending, of_any_thread,
                          start_time)
 
-# leat-e2e-PID-START-…, made by make_folder, and leat_door_PID_…, made by the tests of src/doors/fuse.
-NAMES = re.compile(r"leat-e2e-(\d+)-(\d+)-|leat_door_(\d+)_")
+# leat-e2e-PID-START-…, made by make_folder, and leat_fuse_PID_…, made by the tests of src/frontends/fuse.
+NAMES = re.compile(r"leat-e2e-(\d+)-(\d+)-|leat_fuse_(\d+)_")
 
 
 def places():

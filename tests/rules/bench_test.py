@@ -42,18 +42,18 @@ def made(layer="fuse", key="hot", values=(1.0, 0.9, 1.2), peers=None, date="2026
 
 
 # -- statistics --------------------------------------------------------------------------------------
-def test_the_median_and_the_ends_of_what_was_measured():
+def test_the_median_and_the_ends_of_runs():
     assert spread(runs(3, 1, 2)) == {"median": 2, "min": 1, "max": 3}
     assert spread(runs(4, 1)) == {"median": 2.5, "min": 1, "max": 4}
     assert spread([{"not_run": "no kernel"}]) == {}
 
 
-def test_the_note_is_that_of_the_run_in_the_middle():
+def test_the_note_is_that_of_the_median_run():
     assert subject(runs(3, 1, 2))["note"] == "note of 2"
     assert subject([{"failed": "it broke"}])["reason"] == "failed: it broke"
 
 
-def test_a_reference_that_drifts_within_a_run_is_told():
+def test_a_drifting_reference_is_reported():
     assert reference_of(runs(1, 1, reference=[1.0, 1.1]))["drifted"] is False
     drifted = reference_of(runs(1, reference=[1.0, 1.3]))
     assert drifted["drifted"] and drifted["drift"] == pytest.approx(0.3)
@@ -73,7 +73,7 @@ def test_speed_and_cost_against_both_ends():
     assert against([1.0, 3.0], 4.0, higher_is_slower=False) == 2.0
 
 
-def test_above_every_peer_or_tied_where_the_link_is_the_bound():
+def test_above_every_peer_or_tied_at_the_link():
     shaped = LAYERS["whole"].figures()["first_shaped"]
     ours = made("whole", "first_shaped", [0.98], {"rclone": [0.99], "s3fs": [0.5]})
     assert above_all(shaped, ours) is True
@@ -82,7 +82,7 @@ def test_above_every_peer_or_tied_where_the_link_is_the_bound():
 
 
 # -- the choice of rows ------------------------------------------------------------------------------
-def test_layers_and_rows_are_picked_in_the_order_of_the_catalog():
+def test_selected_rows_keep_catalog_order():
     assert list(chosen([])) == list(LAYERS)
     assert chosen(["fuse:random,hot", "stores:list", "fuse:disk"]) == {
         "stores": ["list"], "fuse": ["hot", "disk", "random"]}
@@ -100,7 +100,7 @@ def test_only_what_the_rows_need_is_built():
     assert programs_of(chosen(["files:hot"])) == ["leat", "leat_bench_file"]
 
 
-def test_help_names_every_row_and_needs_nothing_installed():
+def test_help_names_every_row():
     done = subprocess.run(["/usr/bin/python3", "-I", ROOT / "bench" / "run", "--help"], check=True,
                           capture_output=True, text=True)
     for line in described():
@@ -110,7 +110,7 @@ def test_help_names_every_row_and_needs_nothing_installed():
     assert wrong.returncode == 2 and "there are hot disk" in wrong.stderr
 
 
-def test_each_layer_declares_figures_that_its_code_knows():
+def test_each_layer_declares_known_figures():
     for name, layer in LAYERS.items():
         source = (ROOT / "bench" / "layers" / f"{name}.py").read_text()
         assert "def open_layer(place, smoke):" in source
@@ -157,7 +157,7 @@ def test_work_of_others_is_told_from_our_own():
     assert cores == pytest.approx(1) and who == "cc1plus 1.00"
 
 
-def test_what_came_and_went_and_what_the_host_took_counts_too():
+def test_short_processes_and_host_time_count():
     second = TICKS_PER_SECOND
     before, after = at(0, 0), at(2, second, stolen=second)
     cores, who = others(before, after, set())
@@ -232,14 +232,14 @@ def test_a_layer_that_cannot_be_opened_is_named(course):
     assert course.close() == 1 and "made_up: RuntimeError: no disk" in course.broken
 
 
-def test_figures_of_data_that_changed_meanwhile_are_not_published(course, tmp_path):
+def test_figures_of_changed_data_are_dropped(course, tmp_path):
     course.open_layer = lambda name: Bench(tmp_path, ANSWERS, changed=True)
     course.run({"made_up": ["good"]})
     assert course.close() == 1
     assert "is not what was made" in book.refusal(book.read(course.path)["made_up:good"])
 
 
-def test_figures_beside_other_work_are_not_published(course, tmp_path):
+def test_figures_under_load_are_not_published(course, tmp_path):
     course.open_layer = lambda name: Bench(tmp_path, ANSWERS)
     course.quiet = lambda: "1.00 cores were busy with other work: cc1plus 1.00"
     course.run({"made_up": ["good"]})
@@ -247,7 +247,7 @@ def test_figures_beside_other_work_are_not_published(course, tmp_path):
     assert "busy machine" in book.refusal(book.read(course.path)["made_up:good"])
 
 
-def test_the_time_that_is_left_goes_by_what_runs_took():
+def test_the_estimate_uses_past_run_times():
     estimate = Estimate({"fuse": ["hot", "disk"]}, Options(runs=2), {"fuse:hot": {"row": "hot"}})
     estimate.ran("fuse", "hot", 300)
     estimate.row_ended("fuse", "disk")
@@ -269,7 +269,7 @@ def test_what_was_not_measured_keeps_its_record():
     assert book.merged(published, smoke)[0] == published
 
 
-def test_a_peer_that_was_not_run_keeps_its_figure_with_its_day():
+def test_a_skipped_peer_keeps_its_dated_figure():
     published = {"whole:first": made("whole", "first", [0.4], {"s3fs": [0.1]}, "2026-01-01")}
     fresh = {"whole:first": made("whole", "first", [0.5], {"rclone": [0.2]}, "2026-02-02")}
     records, _ = book.merged(published, fresh)
@@ -351,11 +351,11 @@ def test_bars_end_where_their_figures_are():
 
 @pytest.mark.parametrize("value, text", [(0, "0"), (0.0002, "0.0002"), (0.052, "0.052"),
                                          (0.456, "0.46"), (12.34, "12.3"), (198000.4, "198,000")])
-def test_numbers_have_the_digits_that_are_worth_reading(value, text):
+def test_numbers_have_significant_digits(value, text):
     assert page.number(value) == text
 
 
-def test_the_page_of_this_tree_is_what_its_results_come_to():
+def test_the_page_matches_its_results():
     done = subprocess.run([sys.executable, ROOT / "bench" / "report", "--check"], capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -369,7 +369,7 @@ def test_published_records_name_no_host():
 
 
 # -- scale ---------------------------------------------------------------------------------------------
-def test_figures_of_the_page_on_scale_are_what_its_program_printed():
+def test_figures_of_scale_match_its_program():
     printed = set(re.findall(r": ([^:\n]+)$", (ROOT / "bench/scale/output.txt").read_text(), re.M))
     rows, measured = 0, False
     for line in (ROOT / "docs/design/scale.md").read_text().splitlines():

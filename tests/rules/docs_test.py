@@ -80,8 +80,8 @@ def test_tests_that_pages_name_exist(page, tests):
 
 
 @pytest.mark.parametrize("name, there", [
-    ("Names.ADirectoryIsHeldStillWhileItIsRead", True),
-    ("ADirectoryIsHeldStillWhileItIsRead", True),
+    ("Names.DirectoryIsStableWhileItIsRead", True),
+    ("DirectoryIsStableWhileItIsRead", True),
     ("Damage.*", True),
     ("Stores/SourceContract.NamesAreTakenLiterally", True),
     ("Stores/SourceContract.*/web_python", True),
@@ -93,4 +93,4 @@ def test_tests_that_pages_name_exist(page, tests):
 ])
 def test_names_of_tests(name, there, tests):
     assert tests.has(name) == there
-    assert named_tests(f"room: `{name}`") == [name]
+    assert named_tests(f"module: `{name}`") == [name]

@@ -102,7 +102,7 @@ def test_each_example_is_found(example):
     assert list(claims(example))
 
 
-def test_claims_are_found_across_lines_and_literals():
+def test_claims_are_found_across_lines():
     assert list(claims("nothing is\n  shared between\nhosts"))
     assert list(claims('say("nothing is shared "\n    "between hosts");'))
     assert not list(claims("Hosts that mount a cluster share one cache."))
@@ -110,6 +110,6 @@ def test_claims_are_found_across_lines_and_literals():
 
 def test_pages_help_and_packages_are_read():
     names = texts()
-    for name in ("README.md", "docs/how-to/spark.md", "src/apps/folders/cmd_mount.cc",
+    for name in ("README.md", "docs/how-to/spark.md", "src/apps/cli/mount/cmd_mount.cc",
                  "deploy/man/mount.leat.8", "deploy/debian/control"):
         assert name in names

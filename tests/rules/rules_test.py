@@ -24,7 +24,7 @@ def load_tool(name):
     return module
 
 
-check_rooms = load_tool("check_rooms")
+check_modules = load_tool("check_modules")
 check_style = load_tool("check_style")
 sum_results = load_tool("sum_results")
 
@@ -39,42 +39,55 @@ def write_tree(base, files):
 
 def small_tree(tmp_path, **changed):
     files = {
-        "rooms.txt": "# lowest first\nlow\nmid\ndoors/top\n",
-        "low/CMakeLists.txt": "leat_room(low LIBS fmt::fmt)\n",
+        "modules.txt": "# lowest first\nlow\nmid\nfrontends/top\n",
+        "low/CMakeLists.txt": "leat_module(low LIBS fmt::fmt)\n",
         "low/a.h": "#pragma once\n",
-        "mid/CMakeLists.txt": "leat_room(mid DEPS low PCH)\n",
+        "mid/CMakeLists.txt": "leat_module(mid DEPS low PCH)\n",
         "mid/b.cc": '#include "low/a.h"\n#include <vector>\n',
-        "doors/top/CMakeLists.txt": "leat_room(doors/top DEPS low mid LIBS x)\n",
-        "doors/top/c.cc": '#include "mid/b.h"\n',
+        "frontends/top/CMakeLists.txt": "leat_module(frontends/top DEPS low mid LIBS x)\n",
+        "frontends/top/c.cc": '#include "mid/b.h"\n',
     }
     files.update(changed.get("files", {}))
     return write_tree(tmp_path, files)
 
 
-def test_rooms_of_this_tree():
-    assert list(check_rooms.check_tree(ROOT / "src")) == []
+def test_modules_of_this_tree():
+    assert list(check_modules.check_tree(ROOT / "src")) == []
 
 
-def test_rooms_accepts_a_sound_tree(tmp_path):
-    assert list(check_rooms.check_tree(small_tree(tmp_path))) == []
+def test_modules_accepts_a_sound_tree(tmp_path):
+    assert list(check_modules.check_tree(small_tree(tmp_path))) == []
 
 
 @pytest.mark.parametrize("file, text, expected", [
     ("low/a.h", '#include "mid/b.h"\n', "does not declare mid"),
-    ("doors/top/CMakeLists.txt", "leat_room(doors/top DEPS mid)\n", None),
-    ("doors/top/c.cc", '#include "low/a.h"\n#include <boost/beast.hpp>\n', "Beast stays"),
-    ("mid/CMakeLists.txt", "leat_room(mid DEPS doors/top)\n", "puts it below"),
-    ("mid/CMakeLists.txt", "leat_room(mid DEPS gone)\n", "not in src/rooms.txt"),
-    ("mid/b.cc", '#include "b.h"\n', "without its room"),
-    ("stray/z.cc", "\n", "lies in no room"),
+    ("frontends/top/CMakeLists.txt", "leat_module(frontends/top DEPS mid)\n", None),
+    ("frontends/top/c.cc", '#include "low/a.h"\n#include <boost/beast.hpp>\n', "Beast stays"),
+    ("mid/CMakeLists.txt", "leat_module(mid DEPS frontends/top)\n", "puts it below"),
+    ("mid/CMakeLists.txt", "leat_module(mid DEPS gone)\n", "not in src/modules.txt"),
+    ("mid/b.cc", '#include "b.h"\n', "without its module"),
+    ("stray/z.cc", "\n", "lies in no module"),
     ("low/a.h", "#include <spdlog/spdlog.h>\n", "spdlog stays"),
 ])
-def test_rooms_catches(tmp_path, file, text, expected):
-    violations = list(check_rooms.check_tree(small_tree(tmp_path, files={file: text})))
+def test_modules_catches(tmp_path, file, text, expected):
+    violations = list(check_modules.check_tree(small_tree(tmp_path, files={file: text})))
     if expected is None:
         assert violations == []
     else:
         assert any(expected in line for line in violations), violations
+
+
+def test_modules_catches_folders_in_a_circle(tmp_path):
+    files = {"mid/one/a.h": '#include "mid/two/b.h"\n', "mid/two/b.h": "#pragma once\n",
+             "mid/two/c.cc": '#include "mid/one/a.h"\n'}
+    violations = list(check_modules.check_tree(small_tree(tmp_path, files=files)))
+    assert len(violations) == 1
+    assert "folders use each other in a circle: " in violations[0]
+    assert "mid/one/a.h includes mid/two/b.h" in violations[0]
+    # Tests may use any folder of their module.
+    files["mid/two/c_test.cc"] = files.pop("mid/two/c.cc")
+    (tmp_path / "tests").mkdir()
+    assert list(check_modules.check_tree(small_tree(tmp_path / "tests", files=files))) == []
 
 
 def test_style_of_this_tree():
@@ -142,6 +155,18 @@ def test_sum_counts_a_suite_that_was_ended(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.endswith("1 passed, 1 failed\n")
 
 
+def test_sum_names_a_suite_over_its_budget(tmp_path, capsys, monkeypatch):
+    for name, seconds in (("quick", 10), ("slow", 100)):
+        (tmp_path / f"{name}.xml").write_text('<testsuite><testcase name="a"/></testsuite>')
+        (tmp_path / f"{name}.xml.seconds").write_text(f"{seconds}\n")
+    monkeypatch.setattr("sys.argv", ["sum_results.py", f"quick={tmp_path}/quick.xml",
+                                     f"slow={tmp_path}/slow.xml", "--budget", "quick=20",
+                                     "--budget", "slow=20"])
+    assert sum_results.main() == 0
+    quick, slow = capsys.readouterr().out.splitlines()[:2]
+    assert quick.endswith("10 s of 20 s") and slow.endswith("100 s of 20 s  OVER ITS BUDGET")
+
+
 LIMITED = ROOT / "tools" / "run_limited.py"
 
 
@@ -149,7 +174,7 @@ def test_a_command_within_its_time_is_as_it_is():
     assert subprocess.run([LIMITED, "60", "sh", "-c", "exit 3"], check=False).returncode == 3
 
 
-def test_a_command_over_its_time_is_ended_with_its_children_and_said():
+def test_a_timed_out_command_ends_its_children():
     done = subprocess.run([LIMITED, "0.5", "sh", "-c", "sleep 3333; true"],
                           stdout=subprocess.PIPE, text=True, check=False, timeout=100)
     assert done.returncode == 124

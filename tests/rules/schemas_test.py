@@ -17,13 +17,14 @@ REFERENCE = re.compile(r"((?P<file>[a-z-]+)\.json)?(#(?P<pointer>/.+))?")
 JOB = {"id": 3, "kind": "load", "path": "/mnt/train", "state": "done", "planned": True, "files_total": 4,
        "files_done": 4, "files_failed": 0, "bytes_total": 10, "bytes_done": 10, "bytes_fetched": 0,
        "bytes_verified": 0, "files_uncached": 0, "bytes_uncached": 0, "seconds": 0.25, "errors": []}
-LS = {"path": "/mnt/train", "left_out": 0, "entries": [
+LS = {"path": "/mnt/train", "skipped": 0, "entries": [
     {"name": "0001.png", "kind": "file", "size": 5, "version": 'etag:"1"', "mtime": "2026-11-21T14:45:56Z",
      "cached_bytes": 5},
     {"name": "a\ufffd", "name_encoded": "a%FF", "kind": "directory"}]}
 MOUNT = {"path": "/mnt/train", "source": "s3://b/train/", "options": {"region": "us-east-1"}, "paths": [],
          "freshness": "max-age=1m", "read_only": True, "allow_other": False, "inspection": True,
-         "door": True, "passthrough_off": "", "passthrough_files": 0, "uid": 0, "gid": 0, "umask": "022",
+         "own_fuse_mount": True, "passthrough_off": "", "passthrough_files": 0,
+         "uid": 0, "gid": 0, "umask": "022",
          "features": {"passthrough": True, "no_open": False, "io_uring": False, "readdirplus": True,
                       "survives": True}}
 ERROR = {"code": "not_found", "message": "no such file"}
@@ -102,7 +103,7 @@ def test_what_is_of_it_is_taken(command, document):
     schemas.check([command, "--json"], json.dumps(document))
 
 
-def test_a_failure_is_taken_alone_and_beside_what_was_done():
+def test_a_failure_alone_and_with_partial_results():
     schemas.check(["ls", "/x", "--json"], json.dumps({"error": ERROR}))
     schemas.check(["load", "/x", "--json"], json.dumps({**JOB, "state": "failed", "error": ERROR}))
 

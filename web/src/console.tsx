@@ -60,7 +60,7 @@ function Daemon(props: { status: Status | undefined; lost: boolean }) {
 function Lost() {
   return (
     <div class="notice bad" role="alert" id="lost">
-      <strong>No daemon answers at {window.location.host}.</strong> It will be asked again every two
+      <strong>No daemon answers at {window.location.host}.</strong> The page retries every two
       seconds, and this page goes on as soon as one does. What is below is what was known last. On
       the host, <code>leat status</code> says whether a daemon runs; the next mount starts
       one. If you came through ssh, look whether that connection still stands.

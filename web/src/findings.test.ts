@@ -32,9 +32,9 @@ test('a path that failed is that of its folder and its name', () => {
 
 test('passthrough that is missing is a finding unless a mount asked for that', () => {
   const mount = (change: Partial<Mount>) =>
-    ({ door: true, passthrough_off: '', ...change }) as Mount;
+    ({ own_fuse_mount: true, passthrough_off: '', ...change }) as Mount;
   assert.equal(passthroughMissing(mount({})), false);
   assert.equal(passthroughMissing(mount({ passthrough_off: 'overlayfs' })), true);
-  assert.equal(passthroughMissing(mount({ passthrough_off: 'it was not asked for' })), false);
-  assert.equal(passthroughMissing(mount({ door: false, passthrough_off: 'x' })), false);
+  assert.equal(passthroughMissing(mount({ passthrough_off: 'it was not requested' })), false);
+  assert.equal(passthroughMissing(mount({ own_fuse_mount: false, passthrough_off: 'x' })), false);
 });

@@ -15,7 +15,7 @@ export const sentence = (text: string) => {
   return `${seen.charAt(0).toUpperCase()}${seen.slice(1)}`;
 };
 
-/** "/mnt/train: writes to 3 paths were refused, the last 50 min ago (a/b)" */
+/** "/mnt/train: writes to 3 paths were rejected, the last 50 min ago (a/b)" */
 export function titleOf(finding: Finding): string {
   const subject = shown(wireOf(finding, 'subject'));
   return subject === '' ? sentence(finding.what) : `${subject}: ${visible(finding.what)}`;
@@ -29,8 +29,9 @@ export function pathOf(error: PathError): string {
 }
 
 // What a mount asked for itself is no finding.
-const WANTED = ['it was not asked for', 'opens are left out (no_open)'];
+const WANTED = ['it was not requested', 'opens are disabled (no_open)'];
 
 export function passthroughMissing(mount: Mount): boolean {
-  return mount.door && mount.passthrough_off !== '' && !WANTED.includes(mount.passthrough_off);
+  return mount.own_fuse_mount && mount.passthrough_off !== '' &&
+    !WANTED.includes(mount.passthrough_off);
 }

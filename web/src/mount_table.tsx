@@ -72,10 +72,11 @@ function Errors(props: { mount: Mount; counters: Status['counters'] }) {
 function rowOf(mount: Mount, sum: TreeSum | undefined, counters: Status['counters']): Row {
   const path = wireOf(mount, 'path');
   return { key: path, cells: [
-    <><PathLink path={path} />{!mount.door && <>{' '}<Tag>nested</Tag></>}</>,
-    mount.door ? <Programs mount={mount} /> : <span class="muted">in the mount around it</span>,
+    <><PathLink path={path} />{!mount.own_fuse_mount && <>{' '}<Tag>nested</Tag></>}</>,
+    mount.own_fuse_mount ? <Programs mount={mount} />
+      : <span class="muted">in the mount around it</span>,
     <Cached share={ofTree(sum)} of={shown(path)} />,
-    mount.door ? <Errors mount={mount} counters={counters} /> : format.NOTHING,
+    mount.own_fuse_mount ? <Errors mount={mount} counters={counters} /> : format.NOTHING,
     <bdi class="name">{shown(wireOf(mount, 'source'))}</bdi>,
   ] };
 }
@@ -97,8 +98,8 @@ export function MountTable(props: { status: Status }) {
     <>
       <Table label="Mounts in use" columns={COLUMNS} rows={status.mounts.map((mount) =>
         rowOf(mount, sums.get(wireOf(mount, 'path')), status.counters))} />
-      {partial && <p class="hint">Partial: of the names that the daemon has listed so far; it asks
-        no store for this, and looks at 10,000 names at most.</p>}
+      {partial && <p class="hint">Partial: of the names that the daemon has listed so far; it sends
+        no request to a store for this, and reads at most 10,000 names.</p>}
     </>
   );
 }

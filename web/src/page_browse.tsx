@@ -119,7 +119,7 @@ function FileDetails(props: { path: string }) {
         ['Version', <code class="name">{stat.version}</code>],
         ['Source', <Name wire={wireOf(stat, 'source')} />],
         ['Mount', <Name wire={wireOf(stat, 'mount')} />],
-        ['Read by', stat.read_by === 'kernel'
+        ['Served by', stat.served_by === 'kernel'
           ? 'the kernel, which has the cached file (passthrough)' : 'the daemon'],
       ]} />
       <Actions path={props.path} what="this file" onDone={() => setAgain(again + 1)} />
@@ -164,11 +164,11 @@ function Folder(props: { path: string }) {
               rows={list.entries.map((entry) => rowOf(entry, path))} />
           )}
           {list.entries.some(({ below }) => below?.partial && below.files > 0) && (
-            <p class="hint">Partial: of what the daemon has listed below the folder so far; it asks
-              no store for this. Opening the folder lists it.</p>
+            <p class="hint">Partial: of what the daemon has listed below the folder so far, without
+              a request to the store. Opening the folder lists it.</p>
           )}
-          {list.left_out > 0 && <p class="notice">{format.count(list.left_out)} names of the store
-            cannot be shown in a folder and are left out.</p>}
+          {list.skipped > 0 && <p class="notice">{format.count(list.skipped)} names of the store
+            cannot be shown in a folder and are skipped.</p>}
           {(pages.length > 1 || next) && (
             <p class="paging">
               <button type="button" disabled={pages.length === 1}

@@ -27,7 +27,7 @@ function directoryRow(one: CacheDirectory): Row {
 
 function poolRow(pool: Pool, capacity: number): Row {
   const path = wireOf(pool, 'mount');
-  const name = path === '' ? 'mounts that are gone' : shown(path);
+  const name = path === '' ? 'unmounted mounts' : shown(path);
   return { key: pool.id, cells: [
     path === '' ? <span class="muted">{name}</span> : <Name wire={path} />,
     <Bar label={`Share of ${name}`} share={ratio(pool.used_bytes, capacity)}
@@ -40,10 +40,10 @@ function poolRow(pool: Pool, capacity: number): Row {
     <>
       {pool.pinned && <Tag tone="ok">pinned</Tag>}{' '}
       {pool.priority !== 'normal' && <Tag>{pool.priority} priority</Tag>}{' '}
-      {pool.even && <Tag>read by epochs</Tag>}{' '}
+      {pool.cyclic && <Tag>read by epochs</Tag>}{' '}
       {pool.ttl_seconds > 0 && <Tag>ttl {format.duration(pool.ttl_seconds)}</Tag>}
     </>,
-    format.bytes(pool.held_bytes),
+    format.bytes(pool.unlinked_bytes),
   ] };
 }
 
@@ -72,10 +72,11 @@ export function CachePage() {
           detail={`${format.count(cache.packed_objects)} packed in ${
             format.count(cache.segments)} segments`} />
         <Tile label="Evicted" value={format.bytes(cache.evicted_bytes)} detail="since the start" />
-        <Tile label="Not kept for want of space" value={format.bytes(cache.refused_bytes)}
+        <Tile label="Not cached: no space"
+          value={format.bytes(cache.admission_rejected_bytes)}
           detail="since the start" />
         <Tile label="Corrupt blocks" value={format.count(cache.corrupt_blocks)}
-          detail="dropped and fetched again" />
+          detail="removed and fetched again" />
       </dl>
       <Panel title="Directories" wide>
         <Table label="Cache directories" columns={DIRECTORY_COLUMNS}

@@ -73,7 +73,7 @@ function Slow() {
       ? <span class="muted">the newest {SHOWN} of {format.count(list.length)}</span> : undefined}>
       <FailureNote failure={failure} doing="Asking for slow operations" />
       {list.length === 0
-        ? <p class="empty">Nothing took longer than <code>log.slow_operation</code>.</p>
+        ? <p class="empty">Nothing took longer than <code>log.slow_threshold</code>.</p>
         : <Table label="Slow operations, the newest first" columns={SLOW_COLUMNS} header={3}
             rows={list.slice(0, SHOWN).map(slowRow)} />}
     </Panel>

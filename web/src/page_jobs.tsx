@@ -29,14 +29,14 @@ function filesOf(job: Job): string {
 
 function bytesOf(job: Job): string {
   const [done, all] = [format.bytes(job.bytes_done), format.bytes(job.bytes_total)];
-  if (job.kind === 'free') return `${done} given back`;
+  if (job.kind === 'free') return `${done} removed`;
   return job.bytes_done === job.bytes_total ? all : `${done} of ${all}`;
 }
 
 export function amounts(job: Job): string {
   if (job.kind === 'refresh') {
-    return `${format.count(job.files_done)} directories asked about; ${format.count(job.added)} ` +
-      `added, ${format.count(job.changed)} changed, ${format.count(job.gone)} gone`;
+    return `${format.count(job.files_done)} directories checked; ${format.count(job.added)} ` +
+      `added, ${format.count(job.changed)} changed, ${format.count(job.removed)} removed`;
   }
   return `${filesOf(job)}, ${bytesOf(job)}`;
 }

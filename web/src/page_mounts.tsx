@@ -10,7 +10,7 @@ import type { Mount } from './types';
 
 const FEATURES: Record<string, string> = {
   passthrough: 'the kernel reads complete cached files by itself',
-  no_open: 'the kernel tells of no opens',
+  no_open: 'the kernel sends no openss',
   io_uring: 'FUSE over io_uring',
   readdirplus: 'names come with their attributes',
   survives: 'goes on when the daemon dies',
@@ -18,7 +18,7 @@ const FEATURES: Record<string, string> = {
 
 function Features(props: { mount: Mount }) {
   const { mount } = props;
-  if (!mount.door) {
+  if (!mount.own_fuse_mount) {
     return <span class="muted">shown by the mount around it, which has its own</span>;
   }
   const names = Object.keys(mount.features);
@@ -55,7 +55,7 @@ function facts(mount: Mount) {
     ['Options', <Options options={mount.options} />],
     ['Kernel', <Features mount={mount} />],
   ];
-  if (mount.door && mount.passthrough_off) {
+  if (mount.own_fuse_mount && mount.passthrough_off) {
     list.push(['Passthrough', (
       <span class={passthroughMissing(mount) ? 'warn' : ''}>
         off: <bdi>{mount.passthrough_off}</bdi>
@@ -93,7 +93,7 @@ export function MountsPage() {
         return (
           <Panel key={path} title={shown(path)} aside={
             <span class="aside">
-              {!mount.door && <Tag>nested</Tag>} <PathLinkTo path={path} />
+              {!mount.own_fuse_mount && <Tag>nested</Tag>} <PathLinkTo path={path} />
             </span>}>
             <Facts facts={facts(mount)} />
           </Panel>

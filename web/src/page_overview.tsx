@@ -72,7 +72,7 @@ function Tiles(props: { status: Status }) {
         detail={`${format.share(ever)} since the start`} />
       <Tile label="Store requests a second"
         value={format.rate(recent(samples, NOW_SECONDS, requests))}
-        detail={`${format.count(fetch.requests_in_flight)} under way`} />
+        detail={`${format.count(fetch.requests_in_flight)} in flight`} />
       <Tile label="Memory" value={format.bytes(status.rss_bytes)}
         detail={`${format.bytes(fetch.memory_bytes)} of ${
           format.bytes(fetch.memory_bytes_max)} in buffers`} />
@@ -115,7 +115,7 @@ function Charts() {
     }),
   }], [shown]);
   const load = useMemo(() => [
-    { label: 'for readers, look-ahead and jobs', color: '--source', values: series(shown, loaded) },
+    { label: 'for readers, prefetch and jobs', color: '--source', values: series(shown, loaded) },
   ], [shown]);
   const chart = { times, seconds };
   const ofBytes = { tick: format.byteTick, steps: BYTE_STEPS };

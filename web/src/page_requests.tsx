@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stores were asked, and what that may have cost.
+// Requests to the stores, and their estimated cost.
 import { useState } from 'preact/hooks';
 import { hitShare, OPERATIONS, recent, requestCounter, total } from './counters';
 import type { Counters, Operation } from './counters';
@@ -164,16 +164,16 @@ export function RequestsPage() {
     <>
       <dl class="tiles">
         <Tile label="Requests" value={format.count(requests)}
-          detail={`${format.count(status.fetch.requests_in_flight)} under way`} />
+          detail={`${format.count(status.fetch.requests_in_flight)} in flight`} />
         <Tile label="Bytes out of the stores"
           value={format.bytes(total(counters, 'leat_source_bytes_total'))}
-          detail="look-ahead included" />
+          detail="prefetch included" />
         <Tile label="Failed" value={format.count(failed)} detail={requests > 0
           ? `${format.share(failed / requests)} of requests` : 'of no requests'} />
         <Tile label="Throttled" value={format.count(total(counters, 'leat_source_throttled_total'))}
-          detail="answers that asked for fewer" />
+          detail="throttling responses" />
         <Tile label="Sent again" value={format.count(total(counters, 'leat_source_retries_total'))}
-          detail={`${format.count(total(counters, 'leat_source_silences_total'))} fell silent`} />
+          detail={`${format.count(total(counters, 'leat_source_timeouts_total'))} timed out`} />
         <Tile label="Answered without a store" value={format.bytes(saved)}
           detail={`${format.share(hitShare(undefined, counters))} hits`} />
       </dl>

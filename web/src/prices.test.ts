@@ -13,7 +13,7 @@ test('an estimate is requests times prices, with those that were sent again', ()
     'leat_source_requests_total{store_op="read"}': 3000,
     'leat_source_requests_total{store_op="list"}': 100,
     'leat_source_retries_total{reason="unavailable"}': 500,
-    'leat_source_retries_total{reason="silent"}': 500,
+    'leat_source_retries_total{reason="timeout"}': 500,
     leat_source_bytes_total: 2 * 1024 ** 3,
   }, prices);
   assert.equal(cost.operations.find((one) => one.operation === 'read')?.cost, 3);

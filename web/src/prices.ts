@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the requests to a store may have cost. An estimate: the daemon counts what it asked, not
+// What the requests to a store may have cost. An estimate: the daemon counts its requests, not
 // what was billed, and knows no discounts, free tiers, classes of storage or taxes.
 import { OPERATIONS, requestCounter, total } from './counters';
 import type { Counters, Operation } from './counters';
@@ -37,7 +37,7 @@ export interface Estimate {
 
 const GIB = 1024 ** 3;
 
-/** What `counters` say was asked. Retries are asked and billed, too; most of them are reads. */
+/** Requests by `counters`. Retries are billed, too; most of them are reads. */
 export function estimate(counters: Counters, prices: Prices): Estimate {
   const operations = OPERATIONS.map((operation) => {
     const requests = counters[requestCounter(operation)] ?? 0;

@@ -7,7 +7,8 @@ export interface Mount {
   options: Record<string, string>;
   paths: { path: string; path_encoded?: string; options: Record<string, string> }[];
   freshness: string;
-  read_only: boolean; allow_other: boolean; inspection: boolean; door: boolean;
+  read_only: boolean; allow_other: boolean; inspection: boolean;
+  own_fuse_mount: boolean;
   features: Record<string, boolean>;
   passthrough_off: string;
   passthrough_files: number;
@@ -15,9 +16,9 @@ export interface Mount {
 }
 
 export interface StoreStats {
-  capacity_bytes: number; used_bytes: number; held_bytes: number;
+  capacity_bytes: number; used_bytes: number; unlinked_bytes: number;
   files: number; packed_objects: number; segments: number;
-  evicted_bytes: number; corrupt_blocks: number; refused_bytes: number;
+  evicted_bytes: number; corrupt_blocks: number; admission_rejected_bytes: number;
 }
 
 export interface CacheDirectory extends StoreStats {
@@ -28,8 +29,8 @@ export interface CacheDirectory extends StoreStats {
 export interface Pool {
   id: string;
   mount: string; mount_encoded?: string;
-  used_bytes: number; held_bytes: number; quota_bytes: number;
-  ttl_seconds: number; priority: string; pinned: boolean; even: boolean;
+  used_bytes: number; unlinked_bytes: number; quota_bytes: number;
+  ttl_seconds: number; priority: string; pinned: boolean; cyclic: boolean;
 }
 
 export interface Status {
@@ -63,7 +64,7 @@ export interface Listing {
   path: string; path_encoded?: string;
   kind: 'file' | 'directory';
   entries: Entry[];
-  left_out: number;
+  skipped: number;
   next?: string; next_encoded?: string;
 }
 
@@ -71,8 +72,8 @@ export interface Stat extends Entry {
   path: string; path_encoded?: string;
   source: string; source_encoded?: string;
   mount: string; mount_encoded?: string;
-  door: string; door_encoded?: string;
-  read_by?: 'kernel' | 'daemon';
+  fuse_mount: string; fuse_mount_encoded?: string;
+  served_by?: 'kernel' | 'daemon';
 }
 
 export interface Job {
@@ -82,7 +83,7 @@ export interface Job {
   files_total: number; files_done: number; files_failed: number;
   bytes_total: number; bytes_done: number; bytes_fetched: number;
   seconds: number; started?: string; errors: string[]; code?: string;
-  added?: number; changed?: number; gone?: number;
+  added?: number; changed?: number; removed?: number;
 }
 
 export interface SlowOperation {

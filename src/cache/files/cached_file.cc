@@ -19,8 +19,8 @@ CachedFile::CachedFile(const FileRef& ref, int64_t birth, PoolPtr of)
       birth_ns(birth),
       pool(std::move(of)),
       charge(pool->capacity),
-      created(SharedResult<bool>::make()),
-      gone(SharedResult<bool>::make()),
+      created(SharedPromise<bool>::make()),
+      removed(SharedPromise<bool>::make()),
       size_(ref.size),
       header_bytes_(ObjectMeta::new_header_bytes(ref)),
       states_(block_count(ref.size), 0) {}
@@ -70,10 +70,10 @@ void CachedFile::restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool 
   charge.count(std::max(charged, allocated_bytes + align_up(record_offset(blocks()), kPageBytes)));
 }
 
-Semaphore& CachedFile::write_turn() {
+Semaphore& CachedFile::write_semaphore() {
   std::lock_guard lock(mutex_);
-  if (write_turn_ == nullptr) write_turn_ = std::make_unique<Semaphore>(1);
-  return *write_turn_;
+  if (write_semaphore_ == nullptr) write_semaphore_ = std::make_unique<Semaphore>(1);
+  return *write_semaphore_;
 }
 
 std::optional<BlockRun> CachedFile::next_missing(BlockRun from) const {
@@ -94,7 +94,7 @@ std::optional<uint64_t> CachedFile::reserve(BlockRun run) {
       if ((states_[block] & kAllocated) == 0) bytes += align_up(bytes_of(block), kPageBytes);
     }
   }
-  // The caller holds write_turn, so no other writer charges them in between.
+  // The caller holds write_semaphore(), so no other writer charges them in between.
   if (!charge.grow(bytes)) return std::nullopt;
   std::lock_guard lock(mutex_);
   for (uint64_t block = run.first; block < run.end; ++block) states_[block] |= kAllocated;
@@ -149,7 +149,7 @@ std::optional<CachedFile::Checks> CachedFile::checks(BlockRun run) const {
   return checks;
 }
 
-bool CachedFile::learn(const std::vector<std::optional<uint32_t>>& records) {
+bool CachedFile::load_checksums(const std::vector<std::optional<uint32_t>>& records) {
   std::lock_guard lock(mutex_);
   for (uint64_t block = 0; block < blocks(); ++block) {
     if ((states_[block] & (kPresent | kVerified)) != kPresent) continue;
@@ -177,7 +177,7 @@ bool CachedFile::note_matched(const Checks& checks) {
   return needs_sync;
 }
 
-bool CachedFile::lose(BlockRun run) {
+bool CachedFile::discard(BlockRun run) {
   std::lock_guard lock(mutex_);
   if (published_ || frozen_) return false;
   for (uint64_t block = run.first; block < run.end; ++block) {
@@ -248,7 +248,7 @@ bool CachedFile::doom() {
     if (doomed_) return false;
     doomed_ = true;
   }
-  charge.hold();
+  charge.mark_unlinked();
   return true;
 }
 

@@ -2,7 +2,7 @@
 // CachedFile: the state in memory of one object with its own file: blocks present, blocks verified,
 // and charged bytes. No I/O. Thread-safe.
 //
-// A block goes missing -> present -> verified, or back to missing. A block found on disk is
+// A block goes missing -> present -> verified, or missing again. A block found on disk is
 // verified when it matches its checksum once. A block written here is verified when a sync after
 // the write succeeds, since the kernel may lose it before. Its space on disk is charged once and
 // stays charged, even if the write fails.
@@ -43,7 +43,7 @@ struct BlockRun {
   }
 };
 
-class CachedFile : public Openable, public Evictable {
+class CachedFile : public FdOwner, public Evictable {
  public:
   CachedFile(const FileRef& ref, int64_t birth_ns, PoolPtr pool);
   ~CachedFile() override;
@@ -64,8 +64,8 @@ class CachedFile : public Openable, public Evictable {
   // for it, see vouched_for().
   void restore(const ObjectMeta& meta, uint64_t allocated_bytes, bool vouched);
 
-  // Held by the writer of blocks: one at a time, since the kernel serialises writes to a file.
-  Semaphore& write_turn();
+  // Acquired by the writer of blocks: one at a time, since the kernel serialises writes to a file.
+  Semaphore& write_semaphore();
   // Returns the next missing blocks at or after `from.first`.
   std::optional<BlockRun> next_missing(BlockRun from) const;
   // Charges the space of missing blocks. Returns the bytes that were new, or nothing if there is no
@@ -87,12 +87,12 @@ class CachedFile : public Openable, public Evictable {
   using Checks = std::vector<Check>;
   std::optional<Checks> checks(BlockRun run) const;
   // Loads the checksums from disk; returns false if a needed one is missing.
-  bool learn(const std::vector<std::optional<uint32_t>>& records);
+  bool load_checksums(const std::vector<std::optional<uint32_t>>& records);
   // The checks matched. Returns true if some blocks need a sync before they are verified.
   bool note_matched(const Checks& checks);
   // The blocks are wrong. Returns false if the file is marked complete and must be removed as a
   // whole.
-  bool lose(BlockRun run);
+  bool discard(BlockRun run);
   std::vector<ByteRange> missing(BlockRun run) const;
   uint64_t present_bytes() const;
 
@@ -129,13 +129,13 @@ class CachedFile : public Openable, public Evictable {
   const int64_t birth_ns;
   const PoolPtr pool;
   Charge charge;
-  // Set when the files exist on disk, and when they are gone.
-  const std::shared_ptr<SharedResult<bool>> created, gone;
+  // Set when the files exist on disk, and when they are removed.
+  const std::shared_ptr<SharedPromise<bool>> created, removed;
   // The only descriptor for the kernel, which needs one backing id per inode. Guarded by
   // `backing_mutex`.
   std::mutex backing_mutex;  // leaf
   std::weak_ptr<BackingFile> backing;
-  std::atomic<bool> verification_queued = false, settling_queued = false;
+  std::atomic<bool> verification_queued = false, sync_queued = false;
   std::atomic<bool> kernel_waits = false;    // the kernel needs this file verified
   std::atomic<uint64_t> verified_ahead = 0;  // bytes verified in the background
 
@@ -161,7 +161,7 @@ class CachedFile : public Openable, public Evictable {
   bool doomed_ = false, frozen_ = false, published_ = false, vouched_ = false;
   // Checksums of blocks that are present and not verified, as far as they are known.
   boost::unordered_flat_map<uint64_t, Unverified> unverified_;
-  std::unique_ptr<Semaphore> write_turn_;  // created by the first writer
+  std::unique_ptr<Semaphore> write_semaphore_;  // created by the first writer
 };
 
 }  // namespace leat

@@ -16,7 +16,7 @@ namespace leat {
 namespace {
 
 // Files synced at once in the background; more wait.
-constexpr uint64_t kSettlingMax = 2;
+constexpr uint64_t kSyncsMax = 2;
 // 1/16 of the capacity: limit of the bytes charged for an object before its data.
 constexpr uint64_t kOverheadShare = 16;
 // Attempts of a write when its file is evicted meanwhile.
@@ -25,7 +25,7 @@ constexpr int kWriteTries = 2;
 }  // namespace
 
 FileStore::FileStore(std::shared_ptr<CacheDirectory> directory)
-    : directory_(std::move(directory)), settling_(kSettlingMax) {}
+    : directory_(std::move(directory)), sync_semaphore_(kSyncsMax) {}
 
 bool FileStore::fits(const FileRef& ref, const PageStoreOptions& options) {
   return ref.size <= kFileBytesMax &&
@@ -83,19 +83,19 @@ Task<Result<>> FileStore::write(Context context, FileRefPtr ref, uint64_t offset
     LEAT_CO_TRY(FilePtr file, co_await find_or_create(context, ref));
     if (file->present(BlockRun::covering({offset, data.size()}))) co_return Result<>();
     if (crcs.empty()) crcs = block_crcs(data);
-    Writing writing{file, ref, offset, data, crcs};
+    PendingWrite writing{file, ref, offset, data, crcs};
     LEAT_CO_TRY(bool written, co_await write_missing(context, std::move(writing)));
     if (written) co_return Result<>();
   }
   co_return error(StatusCode::kNoSpace,
-                  fmt::format("{} of {} not kept in the cache {}: it was dropped while it came",
+                  fmt::format("{} of {} not kept in the cache {}: it was dropped during the write",
                               format_bytes(data.size()), ref->key, directory_->options.directory));
 }
 
-Task<Result<bool>> FileStore::write_missing(Context context, Writing writing) {
+Task<Result<bool>> FileStore::write_missing(Context context, PendingWrite writing) {
   const auto& [file, ref, offset, data, crcs] = writing;
-  LEAT_CO_TRY(Semaphore::Permit turn,
-              co_await file->write_turn().acquire(context, 1, "a turn to write to a cache file"));
+  LEAT_CO_TRY(Semaphore::Permit permit,
+              co_await file->write_semaphore().acquire(context, 1, "the writer of a cache file"));
   Result<FilePairPtr> files = co_await directory_->descriptors.open(context, file);
   if (!files) co_return directory_->write_failed(ref->key, files.error());
   const BlockRun whole = BlockRun::covering({offset, data.size()});
@@ -118,8 +118,8 @@ Task<Result<>> FileStore::write_run(Context context, FilePtr file, FilePairPtr f
                                     FileRefPtr ref, BlockRun run, Bytes data,
                                     std::vector<uint32_t> crcs) {
   std::optional<uint64_t> reserved = file->reserve(run);
-  if (!reserved) co_return directory_->refuse(*file->pool, ref->key, data.size());
-  directory_->reserved(*file->pool, *reserved);
+  if (!reserved) co_return directory_->reject_write(*file->pool, ref->key, data.size());
+  directory_->note_reserved(*file->pool, *reserved);
 
   uint64_t offset = run.bytes(ref->size).offset;
   Result<> written = co_await directory_->disk->write(context, files->data.fd(), data, offset);
@@ -128,22 +128,22 @@ Task<Result<>> FileStore::write_run(Context context, FilePtr file, FilePairPtr f
   uint64_t record_at = file->record_offset(run.first);
   written = co_await directory_->disk->write(context, files->side.fd(), record, record_at);
   if (!written) co_return directory_->write_failed(ref->key, written.error());
-  directory_->capacity->note_taken();
+  directory_->capacity->note_write_accepted();
 
   bool full = file->publish(run, crcs);
   {
     std::lock_guard lock(eviction_mutex_);
     queues_of(*file->pool).resize(file->id, file->charge.bytes());
   }
-  if (full) queue_settling(file);
+  if (full) queue_sync(file);
   co_return Result<>();
 }
 
-Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
+Result<FileStore::Lookup> FileStore::find_or_insert(const FileRef& ref) {
   Shard& part = shard(ref.id);
   std::lock_guard lock(part.mutex);
   auto found = part.files.find(ref.id);
-  if (found != part.files.end()) return Found{found->second, false};
+  if (found != part.files.end()) return Lookup{found->second, false};
   // Checked before the object is created: its memory grows with the object's size, too.
   uint64_t overhead = CachedFile::overhead_bytes(ref);
   PoolPtr pool = directory_->pools.get(ref.pool);
@@ -154,14 +154,14 @@ Result<FileStore::Found> FileStore::find_or_insert(const FileRef& ref) {
   file->charge.adopt(overhead);
   file->last_pass = file->pool->now();
   part.files.emplace(ref.id, file);
-  return Found{std::move(file), true};
+  return Lookup{std::move(file), true};
 }
 
 Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, FileRefPtr ref) {
   for (;;) {
-    Result<Found> found = find_or_insert(*ref);
+    Result<Lookup> found = find_or_insert(*ref);
     if (!found) {
-      co_return directory_->refuse(*directory_->pools.get(ref->pool), ref->key, ref->size);
+      co_return directory_->reject_write(*directory_->pools.get(ref->pool), ref->key, ref->size);
     }
     FilePtr file = found->file;
     if (found->is_new) {
@@ -171,7 +171,7 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
         co_return file;
       }
       bool taken = created.error().code() == StatusCode::kExists;
-      Error refused = taken ? directory_->place_taken(ref->key, created.error())
+      Error refused = taken ? directory_->path_occupied(ref->key, created.error())
                             : directory_->write_failed(ref->key, created.error());
       file->doom();
       file->created->set(refused);
@@ -181,7 +181,7 @@ Task<Result<FileStore::FilePtr>> FileStore::find_or_create(Context context, File
     Result<bool> exists = co_await file->created->wait(context, "creation of a cache file");
     if (!exists) co_return Error(exists.error());
     if (!file->doomed()) co_return file;
-    Result<bool> gone = co_await file->gone->wait(context, "removal of a cache file");
+    Result<bool> gone = co_await file->removed->wait(context, "removal of a cache file");
     if (!gone) co_return Error(gone.error());
   }
 }
@@ -240,12 +240,12 @@ Task<> FileStore::remove(FilePtr file) {
     std::lock_guard lock(part.mutex);
     part.files.erase(file->id);
     auto unread = part.unread.find(file->id);
-    if (gone && unread != part.unread.end()) {  // the unreadable file at this path is gone, too
-      directory_->capacity->give_back(unread->second);
+    if (gone && unread != part.unread.end()) {  // the unreadable file at this path is removed, too
+      directory_->capacity->release(unread->second);
       part.unread.erase(unread);
     }
   }
-  file->gone->set(true);
+  file->removed->set(true);
 }
 
 S3Fifo& FileStore::queues_of(const Pool& pool) const {
@@ -274,7 +274,7 @@ Task<uint64_t> FileStore::evict_one(PoolPtr pool, bool stale) {
     bool mine = file->doom();
     if (!mine) co_return bytes;  // another task removes it and frees these bytes
     co_await remove(file);
-    directory_->evicted(bytes);
+    directory_->count_evicted(bytes);
     co_return bytes;
   }
 }

@@ -18,8 +18,8 @@
 #include "cache/eviction.h"
 #include "cache/files/cached_file.h"
 #include "cache/host_cache.h"
-#include "cache/read_ahead.h"
-#include "cache/upkeep/scrub_pace.h"
+#include "cache/readahead.h"
+#include "cache/scrub_limiter.h"
 #include "runtime/semaphore.h"
 
 namespace leat {
@@ -41,11 +41,11 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range);
   Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range);
   // Returns the beginning of a complete file on disk, for read-ahead.
-  std::optional<Stretch> stretch(const FileId& id) const;
+  std::optional<FileExtent> file_extent(const FileId& id) const;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range) const;
   Task<Result<>> write(Context context, FileRefPtr ref, uint64_t offset, Bytes data);
   std::shared_ptr<BackingFile> backing(const FileRef& ref);
-  std::shared_ptr<BackingFile> hold(const FileRef& ref);
+  std::shared_ptr<BackingFile> backing_unverified(const FileRef& ref);
   uint64_t cached_bytes(const FileId& id) const;
   uint64_t drop(const FileId& id);
   Task<Result<>> flush();
@@ -62,7 +62,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<uint64_t> expire(PoolPtr pool, int64_t before_ns);
 
   // Compares the files on disk with ids that begin with `folder`, and drops wrong ones.
-  Task<> scrub(uint8_t folder, ScrubPace& pace);
+  Task<> scrub(uint8_t folder, ScrubLimiter& limiter);
   // Appends the files after the id `after`, in the order of their ids, until `into` has `limit`
   // objects. Returns the id to continue after; nothing after the last file. Blocks.
   std::optional<FileId> list(std::optional<FileId> after, size_t limit,
@@ -76,7 +76,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
     // Bytes charged for files that the start found and could not read.
     boost::unordered_flat_map<FileId, uint64_t, IdHash> unread;
   };
-  struct Found {
+  struct Lookup {
     FilePtr file;
     bool is_new;
   };
@@ -90,23 +90,23 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   // file_store_load.cc
   Result<> load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into);
   Result<FilePtr> load_file(const std::string& stem, const DirectoryItem& data, bool clean);
-  void leave_alone(const std::string& name, const std::string& why);
+  void log_ignored(const std::string& name, const std::string& why);
   void discard_on_disk(const std::string& name, const std::string& why);
 
   // Writing.
-  Result<Found> find_or_insert(const FileRef& ref);
+  Result<Lookup> find_or_insert(const FileRef& ref);
   Task<Result<FilePtr>> find_or_create(Context context, FileRefPtr ref);
   Task<Result<>> create(FilePtr file, FileRefPtr ref);
   // A write in progress. write_missing() returns false if the file was doomed before all data was
   // present.
-  struct Writing {
+  struct PendingWrite {
     FilePtr file;
     FileRefPtr ref;
     uint64_t offset;
     Bytes data;
     std::vector<uint32_t> crcs;
   };
-  Task<Result<bool>> write_missing(Context context, Writing writing);
+  Task<Result<bool>> write_missing(Context context, PendingWrite writing);
   Task<Result<>> write_run(Context context, FilePtr file, FilePairPtr files, FileRefPtr ref,
                            BlockRun run, Bytes data, std::vector<uint32_t> crcs);
 
@@ -114,26 +114,26 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   Task<Result<Bytes>> read_file(Context context, FilePtr file, std::string key, ByteRange range);
   Task<Result<Bytes>> read_checked(Context context, FilePtr file, FilePairPtr files,
                                    std::string key, ByteRange range);
-  Task<Result<>> learn_checksums(FilePtr file, FilePairPtr files);
+  Task<Result<>> read_checksums(FilePtr file, FilePairPtr files);
   std::optional<BlockRun> first_wrong(const CachedFile& file, const CachedFile::Checks& checks,
                                       std::span<const std::byte> bytes, ByteRange range) const;
   void note_matched(const FilePtr& file, const CachedFile::Checks& checks);
-  Task<Result<Bytes>> lost(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
-                           std::string why);
+  Task<Result<Bytes>> drop_corrupt(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
+                                   std::string why);
 
-  // file_store_upkeep.cc
-  struct Scrubbed {
+  // file_store_maintenance.cc
+  struct ScrubResult {
     BlockRun wrong{};
     std::string why{};  // empty: nothing is wrong
     uint64_t bytes = 0;
     CachedFile::Checks matched{};
   };
   std::vector<FilePtr> in_order(const std::function<bool(const FileId&)>& wanted) const;
-  Task<> scrub_file(FilePtr file, ScrubPace& pace);
+  Task<> scrub_file(FilePtr file, ScrubLimiter& limiter);
   Result<ObjectMeta> read_meta(const CachedFile& file, const FilePair& files) const;
-  Scrubbed compare(const CachedFile& file, const FilePair& files, const ObjectMeta& meta,
-                   BlockRun run, bool whole) const;
-  bool reads_else(const FilePair& files) const;
+  ScrubResult compare(const CachedFile& file, const FilePair& files, const ObjectMeta& meta,
+                      BlockRun run, bool whole) const;
+  bool can_read(const FilePair& files) const;
   void note_compared(const FilePtr& file, BlockRun run, const ObjectMeta& meta,
                      const CachedFile::Checks& matched);
   Result<std::optional<CachedObject>> describe(const CachedFile& file) const;
@@ -141,16 +141,16 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   // Whole files. Calls that may block take these objects by reference: the waiting frame owns them.
   // A copy could outlive it and delay the return of an evicted file's bytes.
   Task<> remove(FilePtr file);
-  Task<Result<>> settle(FilePtr file);
+  Task<Result<>> sync_file(FilePtr file);
   void note_names_changed(const FileId& id) { folders_changed_[id.bytes[0]] = true; }
   Result<> sync_names();  // blocks
-  Task<Result<>> call_complete(FilePtr file, FilePairPtr files);
-  void queue_settling(const FilePtr& file);
-  static Task<> settle_in_background(std::shared_ptr<FileStore> self, FilePtr file);
+  Task<Result<>> mark_complete(FilePtr file, FilePairPtr files);
+  void queue_sync(const FilePtr& file);
+  static Task<> sync_in_background(std::shared_ptr<FileStore> self, FilePtr file);
   static Task<> remove_in_background(std::shared_ptr<FileStore> self, FilePtr file);
 
   // file_store_verify.cc
-  struct WaitingVerification {
+  struct PendingVerification {
     FilePtr file;
     Clock::time_point not_before;
   };
@@ -159,7 +159,7 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   void queue_verification(const FilePtr& file);
   static Task<> verify_in_background(std::shared_ptr<FileStore> self);
   Task<> verify_ahead(FilePtr file);
-  Task<> ask_device(FilePtr file, ByteRange range);
+  Task<> request_readahead(FilePtr file, ByteRange range);
   Task<> verify_whole(FilePtr file);
 
   const std::shared_ptr<CacheDirectory> directory_;
@@ -171,10 +171,10 @@ class FileStore : public std::enable_shared_from_this<FileStore> {
   // By the first byte of the id: names were added or removed that are not durable yet.
   std::array<std::atomic<bool>, 256> folders_changed_ = {};
 
-  Semaphore settling_;
+  Semaphore sync_semaphore_;
 
   std::mutex verification_mutex_;                       // leaf
-  std::deque<WaitingVerification> verification_queue_;  // each file at most once
+  std::deque<PendingVerification> verification_queue_;  // each file at most once
   bool verifying_ = false;
 };
 

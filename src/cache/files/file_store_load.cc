@@ -42,7 +42,7 @@ Result<> FileStore::load(bool clean) {
     if (folder.is_directory && is_folder_name(folder.name)) {
       LEAT_CHECK_OK(load_folder(folder.name, clean, files));
     } else {
-      leave_alone(folder.name, "is not the cache's own");
+      log_ignored(folder.name, "does not belong to the cache");
     }
   }
   // The queues continue in the order in which the files were last written.
@@ -52,13 +52,13 @@ Result<> FileStore::load(bool clean) {
     queues_of(*file->pool).insert(file->id, file, file->charge.bytes(), file->birth_ns);
     shard(file->id).files.emplace(file->id, file);
     // Whole, but the last run did not mark it complete.
-    if (!file->published() && file->sync_point().full) queue_settling(file);
+    if (!file->published() && file->sync_point().full) queue_sync(file);
   }
   return {};
 }
 
-void FileStore::leave_alone(const std::string& name, const std::string& why) {
-  log::warning("cache {}: files/{} {} and is left alone", directory_->options.directory, name, why);
+void FileStore::log_ignored(const std::string& name, const std::string& why) {
+  log::warning("cache {}: files/{} {} and is ignored", directory_->options.directory, name, why);
 }
 
 Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vector<FilePtr>& into) {
@@ -74,7 +74,7 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
     } else if (auto side_stem = stem_of(folder, item.name, ".meta")) {
       pairs[*side_stem].side = std::move(item);
     } else {
-      leave_alone(folder + "/" + item.name, "is not the cache's own");
+      log_ignored(folder + "/" + item.name, "does not belong to the cache");
     }
   }
   for (const auto& [stem, pair] : pairs) {
@@ -87,7 +87,7 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
     if (file) {
       into.push_back(*std::move(file));
     } else if (lost_by_open(file.error())) {
-      directory_->corrupt(stem, file.error().to_string());
+      directory_->report_corrupt(stem, file.error().to_string());
       discard_on_disk(name + "/" + stem, file.error().to_string());
       changed = true;
     } else {
@@ -95,7 +95,7 @@ Result<> FileStore::load_folder(const std::string& folder, bool clean, std::vect
       directory_->capacity->count(bytes);
       if (auto id = Id128::from_hex(stem)) shard(FileId(*id)).unread[FileId(*id)] = bytes;
       directory_->left_behind = true;
-      leave_alone(folder + "/" + stem, "cannot be read (" + file.error().to_string() + ")");
+      log_ignored(folder + "/" + stem, "cannot be read (" + file.error().to_string() + ")");
     }
   }
   return {};

@@ -19,7 +19,7 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
   FilePtr file = find(ref.id);
   if (file == nullptr) return std::nullopt;
   // Order matters: descriptors opened after the file was doomed may belong to its successor.
-  FilePairPtr files = file->opened();
+  FilePairPtr files = file->open_files();
   if (files == nullptr) return std::nullopt;
   BlockRun run = BlockRun::covering(range);
   std::optional<CachedFile::Checks> checks;  // none in the steady state
@@ -42,15 +42,15 @@ std::optional<Bytes> FileStore::try_read(const FileRef& ref, ByteRange range) {
 
 // Only the beginning of a complete file: the kernel reads such a file and its read-ahead does the
 // rest.
-std::optional<Stretch> FileStore::stretch(const FileId& id) const {
+std::optional<FileExtent> FileStore::file_extent(const FileId& id) const {
   const FilePtr file = find(id);
   if (file == nullptr || !file->published()) return std::nullopt;
-  return Stretch{file, 0, std::min(file->size(), kBeginningBytes)};
+  return FileExtent{file, 0, std::min(file->size(), kBeginningBytes)};
 }
 
 Task<Result<Bytes>> FileStore::read(Context context, FileRefPtr ref, ByteRange range) {
   FilePtr file = find(ref->id);
-  if (file == nullptr) co_return not_here(ref->key);
+  if (file == nullptr) co_return not_cached(ref->key);
   Result<Bytes> bytes = co_await read_file(context, file, ref->key, range);
   if (bytes) note_read(file, range);
   co_return bytes;
@@ -59,15 +59,15 @@ Task<Result<Bytes>> FileStore::read(Context context, FileRefPtr ref, ByteRange r
 Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::string key,
                                          ByteRange range) {
   BlockRun run = BlockRun::covering(range);
-  if (!file->present(run)) co_return not_here(key);
+  if (!file->present(run)) co_return not_cached(key);
   Result<FilePairPtr> files = co_await directory_->descriptors.open(context, file);
-  if (!files && !lost_by_open(files.error())) co_return not_read(key, files.error());
+  if (!files && !lost_by_open(files.error())) co_return not_readable(key, files.error());
   if (!files) {
-    Result<Bytes> answer =
-        co_await lost(file, nullptr, key, BlockRun{0, file->blocks()}, files.error().to_string());
+    Result<Bytes> answer = co_await drop_corrupt(file, nullptr, key, BlockRun{0, file->blocks()},
+                                                 files.error().to_string());
     co_return answer;
   }
-  if (!file->present(run)) co_return not_here(key);  // removed while it was being opened
+  if (!file->present(run)) co_return not_cached(key);  // removed while it was being opened
   if (!file->verified(run)) {
     Result<Bytes> checked = co_await read_checked(context, file, *files, key, range);
     co_return checked;
@@ -76,9 +76,9 @@ Task<Result<Bytes>> FileStore::read_file(Context context, FilePtr file, std::str
   Result<size_t> got =
       co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), range.offset);
   if (got && *got == range.size) co_return Bytes(std::move(buffer));
-  if (!got && !lost_by_read(got.error())) co_return not_read(key, got.error());
+  if (!got && !lost_by_read(got.error())) co_return not_readable(key, got.error());
   std::string why = got ? "the file is cut short" : got.error().to_string();
-  Result<Bytes> answer = co_await lost(file, *files, key, run, why);
+  Result<Bytes> answer = co_await drop_corrupt(file, *files, key, run, why);
   co_return answer;
 }
 
@@ -88,28 +88,28 @@ Task<Result<Bytes>> FileStore::read_checked(Context context, FilePtr file, FileP
   BlockRun run = BlockRun::covering(range);
   std::optional<CachedFile::Checks> checks = file->checks(run);
   if (!checks) {
-    Result<> learnt = co_await learn_checksums(file, files);
-    if (!learnt && !lost_by_read(learnt.error())) co_return not_read(key, learnt.error());
+    Result<> learnt = co_await read_checksums(file, files);
+    if (!learnt && !lost_by_read(learnt.error())) co_return not_readable(key, learnt.error());
     if (!learnt) {
-      Result<Bytes> answer =
-          co_await lost(file, files, key, BlockRun{0, file->blocks()}, learnt.error().to_string());
+      Result<Bytes> answer = co_await drop_corrupt(file, files, key, BlockRun{0, file->blocks()},
+                                                   learnt.error().to_string());
       co_return answer;
     }
     checks = file->checks(run);
-    if (!checks) co_return not_here(key);  // lost meanwhile
+    if (!checks) co_return not_cached(key);  // lost meanwhile
   }
   ByteRange wide = run.bytes(file->size());
   Buffer buffer(wide.size);
   Result<size_t> got =
       co_await directory_->disk->read(context, files->data.fd(), buffer.span(), wide.offset);
-  if (!got && !lost_by_read(got.error())) co_return not_read(key, got.error());
+  if (!got && !lost_by_read(got.error())) co_return not_readable(key, got.error());
   if (!got || *got != wide.size) {
     std::string why = got ? "the file is cut short" : got.error().to_string();
-    Result<Bytes> answer = co_await lost(file, files, key, run, why);
+    Result<Bytes> answer = co_await drop_corrupt(file, files, key, run, why);
     co_return answer;
   }
   if (auto wrong = first_wrong(*file, *checks, buffer.span(), wide)) {
-    Result<Bytes> answer = co_await lost(file, files, key, *wrong, "its checksum differs");
+    Result<Bytes> answer = co_await drop_corrupt(file, files, key, *wrong, "its checksum differs");
     co_return answer;
   }
   note_matched(file, *checks);
@@ -131,16 +131,16 @@ std::optional<BlockRun> FileStore::first_wrong(const CachedFile& file,
 
 // Bytes that are not synced are compared on each read, so a read requests a sync.
 void FileStore::note_matched(const FilePtr& file, const CachedFile::Checks& checks) {
-  if (file->note_matched(checks)) queue_settling(file);
+  if (file->note_matched(checks)) queue_sync(file);
 }
 
 // Uses the open descriptor, since another open may fail for lack of descriptors.
-Task<Result<>> FileStore::learn_checksums(FilePtr file, FilePairPtr files) {
+Task<Result<>> FileStore::read_checksums(FilePtr file, FilePairPtr files) {
   Buffer bytes(file->record_offset(file->blocks()));
   LEAT_CO_TRY(size_t got, co_await directory_->disk->read(Context::background(), files->side.fd(),
                                                           bytes.span(), 0));
   LEAT_CO_TRY(ObjectMeta meta, ObjectMeta::decode(bytes.span().first(got)));
-  if (meta.ref.id != file->id || !file->learn(meta.blocks)) {
+  if (meta.ref.id != file->id || !file->load_checksums(meta.blocks)) {
     co_return error(StatusCode::kCorrupt, "the .meta file lacks checksums");
   }
   co_return Result<>();
@@ -148,11 +148,11 @@ Task<Result<>> FileStore::learn_checksums(FilePtr file, FilePairPtr files) {
 
 // The bytes of `run` are lost. An incomplete file loses those blocks. A complete file never
 // changes, so it is removed as a whole.
-Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string key, BlockRun run,
-                                    std::string why) {
-  if (file->doomed()) co_return not_here(key);
-  bool in_part = files != nullptr && file->lose(run);
-  directory_->corrupt(
+Task<Result<Bytes>> FileStore::drop_corrupt(FilePtr file, FilePairPtr files, std::string key,
+                                            BlockRun run, std::string why) {
+  if (file->doomed()) co_return not_cached(key);
+  bool in_part = files != nullptr && file->discard(run);
+  directory_->report_corrupt(
       in_part ? fmt::format("blocks {} to {} of {}", run.first, run.end - 1, key) : "all of " + key,
       fmt::format("{}: {}", file->data_name(), why), run.count());
   if (in_part) {
@@ -163,30 +163,31 @@ Task<Result<Bytes>> FileStore::lost(FilePtr file, FilePairPtr files, std::string
     static_cast<void>(cleared);
   } else {
     const bool mine = file->doom();
-    directory_->tell_of_damage(file->id);
+    directory_->notify_damage(file->id);
     if (mine) co_await remove(file);
-    co_return not_here(key);
+    co_return not_cached(key);
   }
-  directory_->tell_of_damage(file->id);
-  co_return not_here(key);
+  directory_->notify_damage(file->id);
+  co_return not_cached(key);
 }
 
-void FileStore::queue_settling(const FilePtr& file) {
-  if (file->settling_queued.exchange(true)) return;
-  directory_->spawn(settle_in_background(shared_from_this(), file));
+void FileStore::queue_sync(const FilePtr& file) {
+  if (file->sync_queued.exchange(true)) return;
+  directory_->spawn(sync_in_background(shared_from_this(), file));
 }
 
-Task<> FileStore::settle_in_background(std::shared_ptr<FileStore> self, FilePtr file) {
-  auto permit = co_await self->settling_.acquire(Context::background(), 1, "a turn to sync");
-  file->settling_queued = false;  // later writes must queue again
-  Result<> settled = co_await self->settle(file);
+Task<> FileStore::sync_in_background(std::shared_ptr<FileStore> self, FilePtr file) {
+  auto permit =
+      co_await self->sync_semaphore_.acquire(Context::background(), 1, "a sync of a cache file");
+  file->sync_queued = false;  // later writes must queue again
+  Result<> settled = co_await self->sync_file(file);
   if (!settled) {
     log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
   }
 }
 
 // Syncs the written blocks, which verifies them, and marks a full file complete.
-Task<Result<>> FileStore::settle(FilePtr file) {
+Task<Result<>> FileStore::sync_file(FilePtr file) {
   if (file->doomed() || file->synced()) co_return Result<>();
   const std::shared_ptr<Disk>& disk = directory_->disk;
   const Context background = Context::background();
@@ -196,8 +197,8 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   Result<> synced = co_await disk->sync(background, (*files)->data.fd());
   if (!synced) {
     // The kernel has discarded the pages that it could not write; no part of the file is reliable.
-    Result<Bytes> answer = co_await lost(file, nullptr, file->data_name(),
-                                         BlockRun{0, file->blocks()}, synced.error().to_string());
+    Result<Bytes> answer = co_await drop_corrupt(
+        file, nullptr, file->data_name(), BlockRun{0, file->blocks()}, synced.error().to_string());
     co_return Error(synced.error().with_context("cannot sync " + file->data_name()));
   }
   synced = co_await disk->sync(background, (*files)->side.fd());
@@ -206,13 +207,13 @@ Task<Result<>> FileStore::settle(FilePtr file) {
   // Blocks of an earlier run may be wrong, and the kernel reads without a check.
   if (point.full) co_await verify_whole(file);
   if (file->freeze(point)) {
-    Result<> complete = co_await call_complete(file, *files);
+    Result<> complete = co_await mark_complete(file, *files);
     co_return complete;
   }
   co_return Result<>();
 }
 
-Task<Result<>> FileStore::call_complete(FilePtr file, FilePairPtr files) {
+Task<Result<>> FileStore::mark_complete(FilePtr file, FilePairPtr files) {
   const std::shared_ptr<Disk>& disk = directory_->disk;
   const Context background = Context::background();
   Bytes state = Bytes::copy_of(ObjectMeta::encode_state(ObjectMeta::State::kComplete));
@@ -231,10 +232,10 @@ Task<Result<>> FileStore::call_complete(FilePtr file, FilePairPtr files) {
 Task<Result<>> FileStore::flush() {
   Result<> first_failure;
   for (const FilePtr& file : all()) {
-    Result<> settled = co_await settle(file);
+    Result<> settled = co_await sync_file(file);
     if (!settled && first_failure) first_failure = settled;
     if (!file->doomed()) continue;
-    auto gone = co_await file->gone->wait(Context::background(), "removal of a cache file");
+    auto gone = co_await file->removed->wait(Context::background(), "removal of a cache file");
     static_cast<void>(gone);
   }
   Result<> synced = co_await directory_->blocking([this] { return sync_names(); });

@@ -52,7 +52,7 @@ std::shared_ptr<BackingFile> FileStore::backing(const FileRef& ref) {
   return nullptr;
 }
 
-std::shared_ptr<BackingFile> FileStore::hold(const FileRef& ref) {
+std::shared_ptr<BackingFile> FileStore::backing_unverified(const FileRef& ref) {
   FilePtr file = find(ref.id);
   return file == nullptr || !file->published() ? nullptr : open_backing(file);
 }
@@ -95,7 +95,7 @@ void FileStore::queue_verification(const FilePtr& file) {
 Task<> FileStore::verify_in_background(std::shared_ptr<FileStore> self) {
   const Context until = Context::background().with_cancel(self->directory_->stopping.get_token());
   for (;;) {
-    WaitingVerification next;
+    PendingVerification next;
     {
       std::lock_guard lock(self->verification_mutex_);
       if (self->verification_queue_.empty() || self->directory_->closing) {
@@ -118,15 +118,15 @@ Task<> FileStore::verify_in_background(std::shared_ptr<FileStore> self) {
 
 // Verifies as far as the reads of the file allow now.
 Task<> FileStore::verify_ahead(FilePtr file) {
-  uint64_t asked_to = 0;
+  uint64_t requested_end = 0;
   for (uint64_t at = 0; at < file->size() && !directory_->closing; at += kPieceBytes) {
     const ByteRange piece = ByteRange{at, kPieceBytes}.clamp(file->size());
     if (file->verified(BlockRun::covering(piece))) continue;
     const uint64_t read = file->read_bytes(), ahead = file->verified_ahead;
     if (ahead >= std::min(kAheadMin + kAheadShare * read, kAheadMax + read)) co_return;
-    if (piece.end() > asked_to) {
-      asked_to = std::min(at + kReadAheadBytes, file->size());
-      co_await ask_device(file, {at, asked_to - at});
+    if (piece.end() > requested_end) {
+      requested_end = std::min(at + kReadAheadBytes, file->size());
+      co_await request_readahead(file, {at, requested_end - at});
     }
     Result<Bytes> bytes = co_await read_file(Context::background(), file, file->data_name(), piece);
     if (!bytes) co_return;
@@ -134,14 +134,14 @@ Task<> FileStore::verify_ahead(FilePtr file) {
   }
 }
 
-Task<> FileStore::ask_device(FilePtr file, ByteRange range) {
+Task<> FileStore::request_readahead(FilePtr file, ByteRange range) {
   Result<FilePairPtr> files = co_await directory_->descriptors.open(Context::background(), file);
   if (!files) co_return;
   CacheDirectory* directory = directory_.get();
-  Result<uint64_t> asked = co_await directory->blocking([directory, &files, range] {
+  Result<uint64_t> requested = co_await directory->blocking([directory, &files, range] {
     return directory->disk->read_ahead((*files)->data.fd(), range.offset, range.size);
   });
-  static_cast<void>(asked);
+  static_cast<void>(requested);
 }
 
 Task<> FileStore::verify_whole(FilePtr file) {

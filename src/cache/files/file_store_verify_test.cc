@@ -106,12 +106,12 @@ TEST_F(KernelFiles, APredecessorsAreHeldUnverified) {
   const auto ref = object("large", 8 * kMiB);
   leave(ref);
   TestStore store(options());
-  const std::shared_ptr<BackingFile> held = store->hold(*ref);
+  const std::shared_ptr<BackingFile> held = store->backing_unverified(*ref);
   ASSERT_NE(held, nullptr);
   EXPECT_EQ(store->backing(*ref), nullptr) << "not for new readers";
   store->drop(ref->id);
   EXPECT_EQ(read_by_itself(*held), content(ref).to_string());
-  EXPECT_GE(store->stats().held_bytes, ref->size);
+  EXPECT_GE(store->stats().unlinked_bytes, ref->size);
 }
 
 TEST_F(KernelFiles, OfSmallObjectsNothingIsSentUnverified) {
@@ -119,7 +119,7 @@ TEST_F(KernelFiles, OfSmallObjectsNothingIsSentUnverified) {
   leave(ref);
   flip_bit(files_ending(directory_.path() + "/segments", ".data").at(0), 20'000);
   TestStore store(options());
-  EXPECT_FALSE(store->stored(*ref, {0, 10}));
+  EXPECT_FALSE(store->sendfile_range(*ref, {0, 10}));
   EXPECT_EQ(store.read_fails(ref, {0, 10}), StatusCode::kNotFound);
   EXPECT_TRUE(told_of(ref));
 }

@@ -53,7 +53,7 @@ TEST(CompactionRetry, AFailedSyncOfNamesMovesNothingTwice) {
     store.close();
   }
   const double before = moved();
-  options.compact_rest = std::chrono::milliseconds(1);
+  options.compact_interval = std::chrono::milliseconds(1);
   Executor below({.threads = 1});
   auto disk = std::make_shared<UnnamedDisk>(make_disk(below));
   TestStore store(options, disk);

@@ -7,7 +7,7 @@
 #include <latch>
 #include <thread>
 
-#include "cache/directory_store.h"
+#include "cache/directory/directory_store.h"
 #include "cache/store_fixture_test.h"
 #include "cache/torture/power_cut_disk_test.h"
 
@@ -53,7 +53,7 @@ class TrickyDisk : public FaultyDisk {
   void hold_compaction() {
     second_read_of_index = [this](Buffer&) { holds = true; };
   }
-  void let_go() {
+  void release() {
     holds = false;
     holds.notify_all();
   }
@@ -69,7 +69,7 @@ class TrickyDisk : public FaultyDisk {
 
 PageStoreOptions options_of(const std::string& directory, bool compacts) {
   PageStoreOptions options = TestStore::options(directory);
-  options.compact_rest = compacts ? std::chrono::nanoseconds(1ms) : 0ns;
+  options.compact_interval = compacts ? std::chrono::nanoseconds(1ms) : 0ns;
   return options;
 }
 
@@ -119,7 +119,7 @@ class Compaction : public testing::Test {
   std::vector<FileRefPtr> kept_, dropped_;
 };
 
-TEST_F(Compaction, WhatIsLeftMovesOnAndTheSpaceComesBack) {
+TEST_F(Compaction, LiveObjectsMoveAndSpaceIsFreed) {
   fill(6);
   const uint64_t before = disk_bytes(directory_.path());
   {
@@ -139,7 +139,7 @@ TEST_F(Compaction, WhatIsLeftMovesOnAndTheSpaceComesBack) {
   expect_kept_at(directory_.path());
 }
 
-TEST_F(Compaction, LeavesSegmentsAloneOfWhichHalfIsUsed) {
+TEST_F(Compaction, HalfLiveSegmentsAreNotCompacted) {
   std::vector<FileRefPtr> all;
   {
     TestStore store(options_of(directory_.path(), false));
@@ -197,8 +197,8 @@ TEST_F(Compaction, AFailureAtAnyCallLosesNothing) {
   }
 }
 
-// Both places are on disk; a drop meanwhile removes both.
-TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
+// Both copies are on disk; a drop meanwhile removes both.
+TEST_F(Compaction, DropDuringMoveRemovesBothCopies) {
   fill(1);
   auto disk = tricky();
   disk->hold_compaction();
@@ -214,7 +214,7 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
     TestStore after(options_of(killed->path(), false));
     EXPECT_TRUE(after.holds(kept_[1]));
   }
-  disk->let_go();
+  disk->release();
   ASSERT_TRUE(store.flush());
   auto killed = crash_copy(directory_.path());
   expect_kept_at(killed->path(), 1);
@@ -228,7 +228,7 @@ TEST_F(Compaction, WhatIsDroppedWhileItMovesStaysAway) {
 }
 
 // Full segments keep memory until their copies are durable.
-TEST_F(Compaction, OneMayMoveIntoManyThatAreSmaller) {
+TEST_F(Compaction, LargeSegmentMovesIntoSmallerOnes) {
   constexpr size_t kObjects = 210, kLeft = 100;
   auto options = [&](bool compacts) {
     PageStoreOptions options = options_of(directory_.path(), compacts);
@@ -254,7 +254,7 @@ TEST_F(Compaction, OneMayMoveIntoManyThatAreSmaller) {
 }
 
 // A copy outranks its source, so no record may name it before its bytes are durable.
-TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {
+TEST_F(Compaction, TornCopyDoesNotReplaceTheObject) {
   fill(1);
   auto disk = tricky();
   disk->hold_compaction();
@@ -268,10 +268,10 @@ TEST_F(Compaction, WhatAPowerCutLeavesOfACopyIsNotTakenForTheObject) {
   std::filesystem::resize_file(data, 0);
   std::filesystem::resize_file(data, bytes);
   expect_kept_at(cut->path());
-  disk->let_go();
+  disk->release();
 }
 
-TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
+TEST_F(Compaction, SourceIsUnlinkedAfterNamesAreDurable) {
   {
     TestStore store(options_of(directory_.path(), false));
     for (size_t i = 0; i < kOfASegment; ++i) {
@@ -284,7 +284,7 @@ TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
     TestStore store(options_of(directory_.path(), false));
     // The tombstones are in another segment, which stays.
     for (const auto& ref : dropped_) store->drop(ref->id);
-    kept_.push_back(in_pool("beside the words"));
+    kept_.push_back(in_pool("beside the tombstones"));
     ASSERT_TRUE(store.write_whole(kept_.back()));
     store.close();
   }
@@ -300,8 +300,8 @@ TEST_F(Compaction, WhereItCameFromGoesWhenTheNamesOfWhereItIsAreThereForGood) {
 }
 
 // Killed between the move and the end of the segment, or the segment could not be removed: each
-// object has two places.
-TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
+// object has two copies.
+TEST_F(Compaction, DropAfterMoveRemovesBothCopies) {
   fill(1);
   auto disk = tricky();
   std::unique_ptr<TempDirectory> killed;
@@ -341,9 +341,9 @@ TEST_F(Compaction, WhatIsDroppedAfterItMovedIsNotBackFromWhereItWas) {
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref)) << ref->key;
 }
 
-// One object cannot be read now, though it is not lost, so the segment stays. The old place of the
+// One object cannot be read now, though it is not lost, so the segment stays. The old copy of the
 // other object does not count, in this run and in the next.
-TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
+TEST_F(Compaction, MovedObjectIsNotRestoredFromOldSegment) {
   fill(1);
   auto disk = tricky();
   std::atomic<int> reads = 0;
@@ -363,7 +363,7 @@ TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
   expect_gone_at(crash_copy(directory_.path())->path());
   {
     TestStore next(options_of(killed->path(), false));
-    EXPECT_EQ(next->stats().segments, 2u) << "both places are there";
+    EXPECT_EQ(next->stats().segments, 2u) << "both copies are on disk";
     EXPECT_EQ(next->drop(kept_[0]->id), kObjectBytes);
     ASSERT_TRUE(next.flush());
     expect_gone_at(crash_copy(killed->path())->path());
@@ -372,7 +372,7 @@ TEST_F(Compaction, WhatHasMovedFromASegmentThatStaysIsNotBackFromThere) {
 }
 
 // The segment that a tombstone names may be unreadable only at this start.
-TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
+TEST_F(Compaction, TombstonesOfUnloadedSegmentsStay) {
   fill(2);
   {
     auto disk = tricky();
@@ -391,7 +391,7 @@ TEST_F(Compaction, WordsAboutWhatCouldNotBeLoadedStay) {
 }
 
 // Tombstones in a compacted segment name one that is not compacted.
-TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
+TEST_F(Compaction, NeededTombstonesAreRewritten) {
   {
     TestStore store(options_of(directory_.path(), false));
     for (size_t i = 0; i < 2 * kOfASegment; ++i) {
@@ -417,7 +417,7 @@ TEST_F(Compaction, WordsThatAreNeededAreSaidAgain) {
   expect_kept_at(directory_.path());
 }
 
-TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
+TEST_F(Compaction, SegmentWithDamagedIndexIsSkipped) {
   fill(1);
   auto disk = tricky();
   std::atomic<bool> read_wrong = false;
@@ -435,7 +435,7 @@ TEST_F(Compaction, ASegmentWhoseIndexIsDamagedIsLeftAlone) {
   expect_kept_at(directory_.path());
 }
 
-TEST_F(Compaction, WhatIsDamagedIsDroppedAndCountedAndTheRestMoves) {
+TEST_F(Compaction, DamagedObjectIsDroppedAndRestMoves) {
   fill(1);
   flip_bit(directory_.path() + "/segments/00000001.data", 17);  // of the first
   TestStore store(options_of(directory_.path(), true));
@@ -445,7 +445,7 @@ TEST_F(Compaction, WhatIsDamagedIsDroppedAndCountedAndTheRestMoves) {
   EXPECT_TRUE(store.holds(kept_[1]));
 }
 
-TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
+TEST_F(Compaction, EvictionDuringMoveFreesTheBytes) {
   fill(1);
   auto disk = tricky();
   disk->hold_compaction();
@@ -453,9 +453,9 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   auto* directory = dynamic_cast<DirectoryStore*>(store.operator->());
   ASSERT_NE(directory, nullptr);
   until([&] { return disk->held > 0; });
-  store.executor().wait(directory->evict(pool_of_mount("/data"), 64 * kMiB));
+  store.executor().block_on(directory->evict(pool_of_mount("/data"), 64 * kMiB));
   EXPECT_EQ(store->stats().packed_objects, 0u);
-  disk->let_go();
+  disk->release();
   ASSERT_TRUE(store.flush());
   for (const auto& ref : kept_) EXPECT_FALSE(store.holds(ref));
   // The rest has tombstones at most.
@@ -464,20 +464,20 @@ TEST_F(Compaction, WhatIsEvictedWhileItMovesIsGoneAndItsBytesAreBack) {
   EXPECT_TRUE(store.holds(kept_[0]));
 }
 
-TEST_F(Compaction, APoolOfWhichTheOldGoesIsLeftToItsTime) {
+TEST_F(Compaction, PoolWithTtlIsNotCompacted) {
   fill(1);
   auto disk = tricky();
   disk->hold_compaction();
   TestStore store(options_of(directory_.path(), true), disk);
   until([&] { return disk->held > 0; });
   store->set_pool_policy(pool_of_mount("/data"), {.name = "/data", .ttl = 1ms});
-  disk->let_go();
+  disk->release();
   until([&] { return store->stats().packed_objects == 0; });
 }
 
 // An object that is moved without a read keeps its age, so FIFO eviction reaches it. The age of a
 // read object starts again.
-TEST_F(Compaction, WhatMovesIsNotYoungerForIt) {
+TEST_F(Compaction, MovedUnreadObjectKeepsItsAge) {
   PageStoreOptions options = options_of(directory_.path(), true);
   options.capacity_bytes = 32 * kMiB;
   auto number = [](const char* what, int i) { return in_pool(fmt::format("{} {}", what, i)); };
@@ -522,7 +522,7 @@ TEST_F(Compaction, RunsBesideEverythingElse) {
         for (const auto& ref : stay) {
           if (store->cached_bytes(*ref) > 0) EXPECT_TRUE(store.holds(ref)) << ref->key;
         }
-        Result<> verified = store.executor().wait(
+        Result<> verified = store.executor().block_on(
             directory->verify(Context::background(), [](const VerifyStep&) {}));
         EXPECT_TRUE(verified);
       }

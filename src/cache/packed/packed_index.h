@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PackedIndex: the place of each packed object, by FileId. It holds millions of objects, so it is
-// dense: 32 bytes a place, at most four fifths of the places used, growth by half. That is 40 to 60
-// bytes an object beyond the initial size. Not thread-safe.
+// PackedIndex: the location of each packed object, by FileId. It holds millions of objects, so it
+// is dense: 32 bytes a bucket, at most four fifths of the buckets used, growth by half. That is 40
+// to 60 bytes an object beyond the initial size. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ class PackedIndex {
 
     // Range in the segment.
     ByteRange extent() const { return {page * kPageBytes, size}; }
-    bool same_place(const Entry& other) const {
+    bool same_location(const Entry& other) const {
       return segment == other.segment && page == other.page;
     }
-    // After a start, the later of two places of one object counts.
+    // After a start, the later of two locations of one object counts.
     bool is_later_than(const Entry& other) const {
       return segment != other.segment ? segment > other.segment : page > other.page;
     }
@@ -44,11 +44,11 @@ class PackedIndex {
   void put(const FileId& id, const Entry& entry);
   // Returns false if there is none.
   bool erase(const FileId& id);
-  // Calls `look(id, entry)` for each entry; it must not change the index.
-  template <class Look>
-  void for_each(Look look) const {
-    for (const Place& place : places_) {
-      if (place.taken()) look(place.id, place.entry);
+  // Calls `visit(id, entry)` for each entry; it must not change the index.
+  template <class Visitor>
+  void for_each(Visitor visit) const {
+    for (const Bucket& bucket : buckets_) {
+      if (bucket.taken()) visit(bucket.id, bucket.entry);
     }
   }
   // Erases the entries for which `leaves(entry)` is true.
@@ -57,34 +57,34 @@ class PackedIndex {
 
   size_t size() const { return size_; }
   // Heap bytes of the table, for memory accounting.
-  size_t heap_bytes() const { return places_.capacity() * sizeof(Place); }
+  size_t heap_bytes() const { return buckets_.capacity() * sizeof(Bucket); }
 
  private:
-  struct Place {
+  struct Bucket {
     FileId id;
-    Entry entry;  // size 0: the place is free
+    Entry entry;  // size 0: the bucket is free
 
     bool taken() const { return entry.size != 0; }
   };
-  static_assert(sizeof(Place) == 32);
+  static_assert(sizeof(Bucket) == 32);
 
   size_t home(const FileId& id) const;
-  size_t next(size_t at) const { return at + 1 == places_.size() ? 0 : at + 1; }
-  // Returns the place of `id`, or the free place where it belongs. The table must not be empty.
+  size_t next(size_t at) const { return at + 1 == buckets_.size() ? 0 : at + 1; }
+  // Returns the bucket of `id`, or the free bucket where it belongs. The table must not be empty.
   size_t seek(const FileId& id) const;
   void vacate(size_t at);
   void grow();
 
-  std::vector<Place> places_;
+  std::vector<Bucket> buckets_;
   size_t size_ = 0;
 };
 
-// An entry that moves into a freed place comes from behind it, or from the start of the table after
-// a wrap-around. So no entry is skipped.
+// An entry that moves into a freed bucket comes from behind it, or from the start of the table
+// after a wrap-around. So no entry is skipped.
 template <class Predicate>
 void PackedIndex::erase_if(Predicate leaves) {
-  for (size_t at = 0; at < places_.size();) {
-    if (places_[at].taken() && leaves(places_[at].entry)) {
+  for (size_t at = 0; at < buckets_.size();) {
+    if (buckets_[at].taken() && leaves(buckets_[at].entry)) {
       vacate(at);
     } else {
       ++at;

@@ -19,7 +19,7 @@ FileId random_id(std::mt19937_64& random) {
   return id;
 }
 
-// Returns an id with its home at or near the last place of a table of this size.
+// Returns an id with its home at or near the last bucket of a table of this size.
 FileId id_at_the_end(std::mt19937_64& random) {
   FileId id = random_id(random);
   for (int i = 4; i < 8; ++i) id.bytes[i] = 0xff;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PackedStore: writes and segments. An object enters the index only after its bytes and record are
-// in the tail. A place in a segment is never filled twice, so a reader may use it later.
+// in the write buffer. A slot of a segment is never filled twice, so a reader may use it later.
 #include "cache/packed/packed_store.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// Limit of the pieces in memory of all tails. An object that finds fewer free pieces may take the
+// Limit of the pieces of all write buffers. An object that finds fewer free pieces may take the
 // pieces it needs.
 constexpr uint64_t kPiecesMax = 16;
 
@@ -32,18 +32,18 @@ uint64_t fitting_segment_bytes(const PageStoreOptions& options) {
 PackedStore::PackedStore(std::shared_ptr<CacheDirectory> directory)
     : directory_(std::move(directory)),
       segment_bytes_(fitting_segment_bytes(directory_->options)),
-      neighbours_(directory_->options.neighbour_bytes) {}
+      readahead_(directory_->options.segment_readahead_bytes) {}
 
-std::optional<PackedStore::Found> PackedStore::find(const FileId& id) const {
+std::optional<PackedStore::Lookup> PackedStore::find(const FileId& id) const {
   Shard& part = shard(id);
   std::lock_guard lock(part.mutex);
   const Entry* found = part.entries.find(id);
   if (found == nullptr) return std::nullopt;
   auto holder = part.segments.find(found->segment);
-  return Found{*found, holder == part.segments.end() ? nullptr : holder->second};
+  return Lookup{*found, holder == part.segments.end() ? nullptr : holder->second};
 }
 
-void PackedStore::tell_shards(uint32_t sequence, const SegmentPtr& segment) {
+void PackedStore::update_shards(uint32_t sequence, const SegmentPtr& segment) {
   for (Shard& part : shards_) {
     std::lock_guard lock(part.mutex);
     if (segment == nullptr) {
@@ -95,9 +95,9 @@ Task<Result<>> PackedStore::store(Context context, FileRefPtr ref, Bytes data,
   if (auto slot = try_take_slot(*object.pool, pages)) co_return put(object, *std::move(slot));
   Result<Slot> slot = co_await take_slot(context, object.pool, pages);
   if (slot) co_return put(object, *std::move(slot));
-  object.pool->capacity->give_back(object.charged);
+  object.pool->capacity->release(object.charged);
   bool full = slot.error().code() == StatusCode::kNoSpace;
-  co_return full ? directory_->refuse(*object.pool, ref->key, data.size())
+  co_return full ? directory_->reject_write(*object.pool, ref->key, data.size())
                  : directory_->write_failed(ref->key, slot.error());
 }
 
@@ -106,24 +106,25 @@ Result<PackedStore::Incoming> PackedStore::reserve(const FileRef& ref, const Byt
   std::vector<uint32_t> crcs = block_crcs(data);
   // The object may have been verified long ago: do not give changed bytes a new matching checksum.
   if (moved_from && crc_of_crcs(crcs) != moved_from->crc) {
-    return lost(ref.id, *moved_from, ref.key, "its checksum differs");
+    return drop_corrupt(ref.id, *moved_from, ref.key, "its checksum differs");
   }
   uint64_t charged = align_up(data.size(), kPageBytes) +
                      SegmentRecord::encoded_bytes(ref.key, ref.version.value, crcs.size());
   PoolPtr pool = directory_->pools.get(ref.pool);
-  if (!pool->capacity->reserve(charged)) return directory_->refuse(*pool, ref.key, data.size());
-  directory_->reserved(*pool, charged);
+  if (!pool->capacity->reserve(charged))
+    return directory_->reject_write(*pool, ref.key, data.size());
+  directory_->note_reserved(*pool, charged);
   return Incoming{ref, data, std::move(pool), std::move(crcs), charged, moved_from};
 }
 
-// Puts the payload into the tail, then the record and the index entry. If two writers bring the
-// same object at once, both take a place. One place stays unused until its segment goes, and gets
-// no record.
+// Puts the payload into the write buffer, then the record and the index entry. If two writers
+// store the same object at once, both take a slot. One slot stays unused until its segment is
+// removed, and gets no record.
 Result<> PackedStore::put(const Incoming& object, Slot slot) {
   const auto& [ref, data, pool, crcs, charged, moved_from] = object;
   Segment& segment = *slot.segment;
   segment.charge.adopt(charged);
-  SegmentTail::fill(slot.place, data);
+  SegmentWriteBuffer::fill(slot.reservation, data);
   const std::string record =
       SegmentRecord::encode(SegmentRecord::Kind::kObject, ref, slot.offset, crcs);
   Entry entry{.segment = segment.sequence,
@@ -134,23 +135,24 @@ Result<> PackedStore::put(const Incoming& object, Slot slot) {
               .read = false};
   segment.newest_ns = birth_now_ns();
   segment.last_pass = pool->now();
-  bool entered = enter(ref.id, entry, slot, record, moved_from.has_value());
+  bool entered = insert_entry(ref.id, entry, slot, record, moved_from.has_value());
   release_slot(slot);
   if (entered) return {};
   return directory_->write_failed(
-      ref.key, Status(StatusCode::kInternal, "what came before it could not be written"));
+      ref.key,
+      Status(StatusCode::kInternal, "bytes before it in the segment could not be written"));
 }
 
 // Returns false if the segment failed meanwhile. An entry of another writer stays, since it may be
-// durable. A later place would replace it after a start, and a power cut could lose that place.
-bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
-                        const std::string& record, bool moved) {
+// durable. A later copy would replace it after a start, and a power cut could lose that copy.
+bool PackedStore::insert_entry(const FileId& id, const Entry& entry, const Slot& slot,
+                               const std::string& record, bool moved) {
   Segment& into = *slot.segment;
   std::optional<Entry> left;
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
-    // Under this lock: a thread that marks the segment forgets its entries in the shards
+    // Under this lock: a thread that marks the segment removes its entries from the shards
     // afterwards.
     if (!into.is_sound()) return false;
     const Entry* found = part.entries.find(id);
@@ -161,11 +163,11 @@ bool PackedStore::enter(const FileId& id, const Entry& entry, const Slot& slot,
       if (stays || !entry.is_later_than(*found)) return true;
       left = *found;
     }
-    into.tail.add_record(slot.offset + align_up(entry.size, kPageBytes), record);
+    into.write_buffer.add_record(slot.offset + align_up(entry.size, kPageBytes), record);
     part.entries.put(id, entry);
   }
   count_live(into, entry);
-  if (left) object_left(*left);
+  if (left) uncount_live(*left);
   return true;
 }
 
@@ -186,15 +188,16 @@ std::optional<PackedStore::Slot> PackedStore::try_take_slot(const Pool& pool, ui
   const uint64_t offset = into->data_bytes, end = offset + bytes;
   uint64_t more = 0;
   if (end > into->memory_bytes) {
-    if (tails_are_full()) return std::nullopt;
-    more = (end - into->memory_bytes + SegmentTail::kPieceBytes - 1) / SegmentTail::kPieceBytes;
-    into->memory_bytes += more * SegmentTail::kPieceBytes;
+    if (write_buffers_are_full()) return std::nullopt;
+    more = (end - into->memory_bytes + SegmentWriteBuffer::kPieceBytes - 1) /
+           SegmentWriteBuffer::kPieceBytes;
+    into->memory_bytes += more * SegmentWriteBuffer::kPieceBytes;
     pieces_ += more;
   }
   into->data_bytes = end;
-  SegmentTail::Place place = into->tail.add_place(offset, more);
+  SegmentWriteBuffer::Reservation reservation = into->write_buffer.reserve(offset, more);
   const uint64_t number = into->filling.begin(offset);
-  return Slot{std::move(into), offset, place, number};
+  return Slot{std::move(into), offset, reservation, number};
 }
 
 // Keeps a segment small beside the pool's quota, too.
@@ -205,15 +208,15 @@ bool PackedStore::is_full(const Segment& segment, uint64_t more) const {
 }
 
 // Each open segment keeps one piece that is not full.
-bool PackedStore::tails_are_full() const {
+bool PackedStore::write_buffers_are_full() const {
   return pieces_ >= kPiecesMax + open_.size();
 }
 
 Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr pool,
-                                                       uint64_t bytes, For whom) {
+                                                       uint64_t bytes, SlotUser user) {
   for (;;) {
     if (std::optional<Slot> slot = try_take_slot(*pool, bytes)) co_return *slot;
-    std::shared_ptr<SharedResult<bool>> freed;
+    std::shared_ptr<SharedPromise<bool>> freed;
     SegmentPtr full;
     {
       std::lock_guard lock(mutex_);
@@ -221,14 +224,14 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
       if (into != nullptr && is_full(*into, bytes)) {
         seal(into);
         full = into;
-      } else if (into != nullptr && tails_are_full()) {
-        if (freed_ == nullptr) freed_ = SharedResult<bool>::make();
+      } else if (into != nullptr && write_buffers_are_full()) {
+        if (freed_ == nullptr) freed_ = SharedPromise<bool>::make();
         freed = freed_;
       }
     }
-    if (full != nullptr) queue_settling(full);
+    if (full != nullptr) queue_sync(full);
     if (freed == nullptr) {
-      LEAT_CO_CHECK_OK(co_await begin_segment(context, pool, whom));
+      LEAT_CO_CHECK_OK(co_await begin_segment(context, pool, user));
     } else {
       LEAT_CO_CHECK_OK(co_await freed->wait(context, "the cache disk to take small objects"));
     }
@@ -236,15 +239,15 @@ Task<Result<PackedStore::Slot>> PackedStore::take_slot(Context context, PoolPtr 
 }
 
 // Creates an open segment unless one exists by now. One task creates it for all waiters.
-Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, For whom) {
+Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, SlotUser user) {
   const auto number = static_cast<uint64_t>(pool->id);
-  std::shared_ptr<SharedResult<bool>> creating;
+  std::shared_ptr<SharedPromise<bool>> creating;
   bool creator = false;
   {
     std::lock_guard lock(mutex_);
     if (open_segment(pool->id) != nullptr) co_return Result<>();
     auto [place, first] = creating_.try_emplace(number);
-    if (first) place->second = SharedResult<bool>::make();
+    if (first) place->second = SharedPromise<bool>::make();
     creator = first;
     creating = place->second;
   }
@@ -253,8 +256,8 @@ Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, For who
     if (!created) co_return Error(created.error());
     co_return Result<>();
   }
-  Result<SegmentPtr> made = co_await create_segment(pool, whom);
-  if (made) tell_shards((*made)->sequence, *made);
+  Result<SegmentPtr> made = co_await create_segment(pool, user);
+  if (made) update_shards((*made)->sequence, *made);
   {
     std::lock_guard lock(mutex_);
     if (made) segments_[(*made)->sequence] = open_[number] = *made;
@@ -268,7 +271,7 @@ Task<Result<>> PackedStore::begin_segment(Context context, PoolPtr pool, For who
   co_return Result<>();
 }
 
-Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, For whom) {
+Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, SlotUser user) {
   uint32_t sequence;
   {
     std::lock_guard lock(mutex_);
@@ -301,12 +304,12 @@ Task<Result<PackedStore::SegmentPtr>> PackedStore::create_segment(PoolPtr pool, 
   }
   if (!written) {
     const bool full = written.error().code() == StatusCode::kNoSpace;
-    if (full && whom == For::kWriter) directory_->capacity->note_refused();
+    if (full && user == SlotUser::kWriter) directory_->capacity->note_write_rejected();
     co_await remove(segment);
     co_return Error(written.error());
   }
   segment->index_bytes = SegmentHeader::kBytes;
-  segment->being_filled = *files;  // no other task has it yet
+  segment->open_for_writing = *files;  // no other task has it yet
   directory->descriptors.adopt(segment, *files);
   co_return segment;
 }
@@ -317,31 +320,32 @@ void PackedStore::release_slot(const Slot& slot) {
   {
     std::lock_guard lock(mutex_);
     segment->filling.end(slot.number);
-    uint64_t whole = segment->filled_bytes() / SegmentTail::kPieceBytes * SegmentTail::kPieceBytes;
-    piece_is_full = whole > segment->tail.written();
+    uint64_t whole =
+        segment->filled_bytes() / SegmentWriteBuffer::kPieceBytes * SegmentWriteBuffer::kPieceBytes;
+    piece_is_full = whole > segment->write_buffer.written();
     last_of_sealed = segment->sealed && segment->filling.empty();
   }
   if (last_of_sealed) {
-    queue_settling(segment);
+    queue_sync(segment);
   } else if (piece_is_full) {
     queue_writing(segment);
   }
-  start_clock();
+  start_write_timer();
   // If its objects were dropped meanwhile, the removal waited for this slot.
-  if (segment->live_objects == 0 || segment->failed) remove_if_dead(segment);
+  if (segment->live_objects == 0 || segment->sync_failed) remove_if_dead(segment);
 }
 
-// Returns false if the object is no longer at that place.
-bool PackedStore::forget(const FileId& id, const Entry& entry, std::optional<Entry>* copy) {
+// Returns false if the object is no longer at that location.
+bool PackedStore::remove_entry(const FileId& id, const Entry& entry, std::optional<Entry>* copy) {
   {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     const Entry* found = part.entries.find(id);
-    if (found == nullptr || !found->same_place(entry)) return false;
+    if (found == nullptr || !found->same_location(entry)) return false;
     part.entries.erase(id);
     if (copy != nullptr) *copy = take_copy(part, id);
   }
-  object_left(entry);
+  uncount_live(entry);
   return true;
 }
 
@@ -351,7 +355,7 @@ void PackedStore::count_live(Segment& segment, const Entry& entry) {
 }
 
 // The last object starts the removal of the segment.
-void PackedStore::object_left(const Entry& entry) {
+void PackedStore::uncount_live(const Entry& entry) {
   SegmentPtr from = segment(entry.segment);
   if (from == nullptr) return;
   from->live_bytes -= static_cast<int64_t>(align_up(entry.size, kPageBytes));
@@ -367,11 +371,11 @@ void PackedStore::remove_if_dead(const SegmentPtr& segment) {
 bool PackedStore::begin_removal(const SegmentPtr& segment) {
   std::lock_guard lock(mutex_);
   if (segment->removing || segment->compacting || !segment->filling.empty()) return false;
-  if (!segment->failed) {
+  if (!segment->sync_failed) {
     // A writer counts its object before its slot is released, so this check cannot miss one.
     if (segment->live_objects > 0) return false;
     bool unused = segment->data_bytes == 0 && !segment->covers_earlier;
-    if (unused || covers_what_is_there(*segment)) return false;
+    if (unused || covers_existing(*segment)) return false;
   }
   segment->removing = true;
   seal(segment);
@@ -384,22 +388,22 @@ Task<> PackedStore::remove_in_background(std::shared_ptr<PackedStore> self, Segm
 
 // Removes a segment after begin_removal(), or after its creation failed.
 Task<> PackedStore::remove(SegmentPtr segment) {
-  segment->charge.hold();
-  give_back_pieces(segment->tail.abandon());
+  segment->charge.mark_unlinked();
+  release_pieces(segment->write_buffer.discard());
   {
     std::lock_guard lock(mutex_);
-    segment->being_filled = nullptr;
+    segment->open_for_writing = nullptr;
   }
   if (segment->covers_earlier) {
-    // Segments that this one covers must be gone first, durably. If this fails, a dropped object
+    // Segments that this one covers must be removed first, durably. If this fails, a dropped object
     // may return after a power cut.
-    co_await removals(segment->sequence);
+    co_await wait_for_removals(segment->sequence);
     Result<> synced = co_await sync_names();
     static_cast<void>(synced);
   }
   const bool gone = co_await directory_->remove_files(*segment, segment->charge);
 
-  tell_shards(segment->sequence, nullptr);
+  update_shards(segment->sequence, nullptr);
   SegmentPtr oldest;
   {
     std::lock_guard lock(mutex_);
@@ -407,8 +411,8 @@ Task<> PackedStore::remove(SegmentPtr segment) {
     if (!gone && had_objects) stranded_.insert(segment->sequence);
     if (!segments_.empty()) oldest = segments_.begin()->second;
   }
-  segment->gone->set(true);
-  if (oldest != nullptr) remove_if_dead(oldest);  // the segments it covers are gone now
+  segment->removed->set(true);
+  if (oldest != nullptr) remove_if_dead(oldest);  // the segments it covers are removed now
 }
 
 }  // namespace leat

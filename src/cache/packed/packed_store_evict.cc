@@ -25,18 +25,18 @@ std::optional<int64_t> PackedStore::oldest_birth(const Pool& pool) const {
 }
 
 // Returns the segment to evict; its removal has begun.
-PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) {
+PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, EvictionTarget which) {
   std::lock_guard lock(mutex_);
   for (const auto& [sequence, segment] : segments_) {
     if (segment->pool.get() != &pool || segment->removing || !segment->filling.empty()) continue;
     if (segment->data_bytes == 0) continue;
-    if (which == Which::kOpen ? !is_open(segment) : !segment->sealed) continue;
-    const bool may_stay = covers_what_is_there(*segment) || !pool.stale(segment->last_pass);
-    if (which == Which::kStale && may_stay) continue;
+    if (which == EvictionTarget::kOpen ? !is_open(segment) : !segment->sealed) continue;
+    const bool may_stay = covers_existing(*segment) || !pool.stale(segment->last_pass);
+    if (which == EvictionTarget::kStale && may_stay) continue;
     segment->removing = true;
-    if (which != Which::kStale) {
-      uint32_t& turn = turns_[static_cast<uint64_t>(pool.id)];
-      turn = std::max(turn, sequence);
+    if (which != EvictionTarget::kStale) {
+      uint32_t& newest = evicted_up_to_[static_cast<uint64_t>(pool.id)];
+      newest = std::max(newest, sequence);
     }
     SegmentPtr taken = segment;
     seal(taken);
@@ -46,45 +46,45 @@ PackedStore::SegmentPtr PackedStore::take_oldest(const Pool& pool, Which which) 
 }
 
 Task<uint64_t> PackedStore::evict_one(PoolPtr pool, bool stale) {
-  SegmentPtr segment = take_oldest(*pool, stale ? Which::kStale : Which::kOldest);
+  SegmentPtr segment = take_oldest(*pool, stale ? EvictionTarget::kStale : EvictionTarget::kOldest);
   if (segment == nullptr) co_return 0;
   // Moved objects would be young again, so pools with a TTL move none.
   const bool ages = pool->policy().ttl.count() > 0;
-  const uint64_t freed = co_await evict(segment, !stale && !ages && !pool->meter.even());
-  directory_->evicted(freed);
+  const uint64_t freed = co_await evict(segment, !stale && !ages && !pool->meter.cyclic());
+  directory_->count_evicted(freed);
   co_return freed;
 }
 
 Task<uint64_t> PackedStore::evict_open(PoolPtr pool) {
-  SegmentPtr segment = take_oldest(*pool, Which::kOpen);
+  SegmentPtr segment = take_oldest(*pool, EvictionTarget::kOpen);
   if (segment == nullptr) co_return 0;
   const uint64_t freed = co_await evict(segment, false);
-  directory_->evicted(freed);
+  directory_->count_evicted(freed);
   co_return freed;
 }
 
 Task<uint64_t> PackedStore::evict(SegmentPtr segment, bool keep_read) {
   uint64_t bytes = segment->charge.bytes(), moved = 0;
   if (keep_read) {
-    forget_unwritten(segment);
+    discard_unwritten(segment);
     moved = co_await move_read_objects(segment);
   }
-  forget_from(*segment, 0);
-  if (stranded_before(segment->sequence)) co_await save_words(segment);
+  remove_entries_from(*segment, 0);
+  if (stranded_before(segment->sequence)) co_await rewrite_tombstones(segment);
   co_await remove(segment);
   co_return bytes > moved ? bytes - moved : 0;
 }
 
 // No task writes these bytes any more, and moved objects may need the memory.
-void PackedStore::forget_unwritten(const SegmentPtr& segment) {
-  const uint64_t written = segment->tail.written();
+void PackedStore::discard_unwritten(const SegmentPtr& segment) {
+  const uint64_t written = segment->write_buffer.written();
   bool all_written;
   {
     std::lock_guard lock(mutex_);
     all_written = written >= segment->data_bytes;
   }
-  if (!all_written) forget_from(*segment, static_cast<uint32_t>(written / kPageBytes));
-  give_back_pieces(segment->tail.abandon());
+  if (!all_written) remove_entries_from(*segment, static_cast<uint32_t>(written / kPageBytes));
+  release_pieces(segment->write_buffer.discard());
 }
 
 Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t sealed_before_ns) {
@@ -96,7 +96,7 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
       bool idle = segment->pool == pool && !segment->removing && segment->filling.empty();
       if (!idle) continue;
       const bool too_old = segment->newest_ns < before_ns && segment->data_bytes > 0;
-      if (too_old && !covers_what_is_there(*segment)) {
+      if (too_old && !covers_existing(*segment)) {
         segment->removing = true;
         expired.push_back(segment);
       } else if (is_open(segment) && segment->birth_ns < sealed_before_ns) {
@@ -106,15 +106,15 @@ Task<uint64_t> PackedStore::expire(PoolPtr pool, int64_t before_ns, int64_t seal
     for (const SegmentPtr& segment : expired) seal(segment);
     if (old != nullptr) seal(old);
   }
-  if (old != nullptr) queue_settling(old);
+  if (old != nullptr) queue_sync(old);
   uint64_t bytes = 0;
   for (const SegmentPtr& segment : expired) bytes += co_await evict(segment, false);
   co_return bytes;
 }
 
-Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segment) {
+Task<std::vector<PackedStore::LiveRecord>> PackedStore::worth_moving(SegmentPtr segment) {
   CacheDirectory* directory = directory_.get();
-  std::vector<Moving> moving;
+  std::vector<LiveRecord> moving;
   Result<Buffer> index = co_await directory->blocking([directory, &segment] {
     return directory->disk->read_file(directory->path(segment->side_name()), kIndexBytesMax);
   });
@@ -123,7 +123,7 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
   SegmentIndex records(index->span());
   while (auto record = records.next()) {
     if (record->kind != SegmentRecord::Kind::kObject) continue;
-    std::optional<Found> found = find(record->ref.id);
+    std::optional<Lookup> found = find(record->ref.id);
     if (!found) continue;
     const Entry& entry = found->entry;
     bool current = entry.segment == segment->sequence && entry.page == record->offset / kPageBytes;
@@ -138,9 +138,9 @@ Task<std::vector<PackedStore::Moving>> PackedStore::worth_moving(SegmentPtr segm
 }
 
 Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
-  std::vector<Moving> moving = co_await worth_moving(segment);
+  std::vector<LiveRecord> moving = co_await worth_moving(segment);
   uint64_t moved = 0;
-  for (Moving& object : moving) {
+  for (LiveRecord& object : moving) {
     auto ref = std::make_shared<const FileRef>(std::move(object.record.ref));
     ByteRange whole{0, object.from.size};
     Result<Bytes> bytes = co_await read_object(Context::background(), ref, whole, false);
@@ -152,7 +152,7 @@ Task<uint64_t> PackedStore::move_read_objects(SegmentPtr segment) {
   co_return moved;
 }
 
-uint64_t PackedStore::forget_from(Segment& segment, uint32_t page) {
+uint64_t PackedStore::remove_entries_from(Segment& segment, uint32_t page) {
   int64_t objects = 0, bytes = 0;
   for (Shard& part : shards_) {
     std::lock_guard lock(part.mutex);

@@ -40,41 +40,41 @@ Result<> PackedStore::load(bool clean) {
     } else if (auto of_side = sequence_of(item.name, ".index")) {
       pairs[*of_side].side = std::move(item);
     } else {
-      log::warning("cache {}: segments/{} is not the cache's own and is left alone",
+      log::warning("cache {}: segments/{} does not belong to the cache and is ignored",
                    directory_->options.directory, item.name);
     }
   }
-  CutShorts cut_short;
+  TruncatedRecords truncated;
   for (const auto& [sequence, pair] : pairs) {
     next_sequence_ = sequence + 1;
     if (!pair.data || !pair.side) {
       discard_on_disk(sequence, "its other half is missing");
       continue;
     }
-    Result<> loaded = load_segment(sequence, *pair.data, clean, cut_short);
+    Result<> loaded = load_segment(sequence, *pair.data, clean, truncated);
     if (loaded) continue;
     if (!lost_by_open(loaded.error())) {
       directory_->capacity->count(pair.data->allocated_bytes + pair.side->allocated_bytes);
       stranded_.insert(sequence);
-      log::warning("cache {}: {} cannot be read and is left alone: {}",
-                   directory_->options.directory, Segment::name(sequence, ""),
-                   loaded.error().to_string());
+      log::warning("cache {}: {} cannot be read and is ignored: {}", directory_->options.directory,
+                   Segment::name(sequence, ""), loaded.error().to_string());
       continue;
     }
-    directory_->corrupt(Segment::name(sequence, ""), loaded.error().to_string());
+    directory_->report_corrupt(Segment::name(sequence, ""), loaded.error().to_string());
     discard_on_disk(sequence, loaded.error().to_string());
   }
   discard_dead_segments();
-  note_lost(cut_short);
+  note_lost(truncated);
   return {};
 }
 
 // Reports the lost objects once: after their tombstones the next start finds nothing to report.
-void PackedStore::note_lost(const CutShorts& cut_short) {
-  for (const auto& [id, lost] : cut_short) {
+void PackedStore::note_lost(const TruncatedRecords& truncated) {
+  for (const auto& [id, lost] : truncated) {
     if (contains(id)) continue;
-    directory_->corrupt(lost.key, Segment::name(lost.place.segment, ".data") + " is cut short");
-    queue_word(id, lost.place);
+    directory_->report_corrupt(lost.key,
+                               Segment::name(lost.place.segment, ".data") + " is cut short");
+    queue_tombstone(id, lost.place);
   }
 }
 
@@ -82,7 +82,7 @@ void PackedStore::note_lost(const CutShorts& cut_short) {
 void PackedStore::discard_dead_segments() {
   for (auto place = segments_.begin(); place != segments_.end();) {
     const Segment& segment = *place->second;
-    if (segment.live_objects > 0 || covers_what_is_there(segment)) {
+    if (segment.live_objects > 0 || covers_existing(segment)) {
       ++place;
       continue;
     }
@@ -91,13 +91,13 @@ void PackedStore::discard_dead_segments() {
       static_cast<void>(synced);
     }
     discard_on_disk(segment.sequence, "all of it was dropped");
-    tell_shards(segment.sequence, nullptr);
+    update_shards(segment.sequence, nullptr);
     place = segments_.erase(place);
   }
 }
 
 Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data, bool clean,
-                                   CutShorts& cut_short) {
+                                   TruncatedRecords& truncated) {
   std::string index_name = Segment::name(sequence, ".index");
   LEAT_TRY(Buffer index, directory_->disk->read_file(directory_->path(index_name), kIndexBytesMax));
   auto header = SegmentHeader::decode(index.span());
@@ -108,13 +108,13 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
       std::make_shared<Segment>(sequence, data.modified_ns, directory_->pools.get(header->pool));
   segment->newest_ns = data.modified_ns;
   segment->sealed = segment->whole_pages = true;
-  segment->tail.wrote(UINT64_MAX);
+  segment->write_buffer.mark_written(UINT64_MAX);
   segment->synced_bytes = UINT64_MAX;  // objects found on disk are verified by their first match
   segments_[sequence] = segment;
-  tell_shards(sequence, segment);
+  update_shards(sequence, segment);
   SegmentIndex records(index.span());
   while (auto record = records.next()) {
-    load_record(*record, *segment, data.size_bytes, cut_short);
+    load_record(*record, *segment, data.size_bytes, truncated);
   }
   const size_t at = records.at();
   segment->index_bytes = at;
@@ -122,7 +122,7 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
   if (at < index.size() && clean) damaged.push_back({at, index.size() - at});
   if (!damaged.empty()) {
     count_damaged_index(*segment, total_bytes(damaged));
-    Result<> mended = mend_on_disk(index_name, sequence, records.damaged());
+    Result<> mended = repair_on_disk(index_name, sequence, records.damaged());
     if (!mended) {
       log::warning("cache {}: {}", directory_->options.directory, mended.error().to_string());
     }
@@ -139,48 +139,49 @@ Result<> PackedStore::load_segment(uint32_t sequence, const DirectoryItem& data,
 }
 
 void PackedStore::load_record(const SegmentRecord& record, Segment& segment,
-                              uint64_t data_file_bytes, CutShorts& cut_short) {
-  const bool is_word = record.kind == SegmentRecord::Kind::kDropped;
-  const Entry place{.segment = is_word ? static_cast<uint32_t>(record.ref.size) : segment.sequence,
-                    .page = static_cast<uint32_t>(record.offset / kPageBytes),
-                    .crc = crc_of_crcs(record.crcs),
-                    .size = is_word ? 0 : static_cast<uint32_t>(record.ref.size),
-                    .verified = false,
-                    .read = false};
+                              uint64_t data_file_bytes, TruncatedRecords& truncated) {
+  const bool is_tombstone = record.kind == SegmentRecord::Kind::kTombstone;
+  const Entry place{
+      .segment = is_tombstone ? static_cast<uint32_t>(record.ref.size) : segment.sequence,
+      .page = static_cast<uint32_t>(record.offset / kPageBytes),
+      .crc = crc_of_crcs(record.crcs),
+      .size = is_tombstone ? 0 : static_cast<uint32_t>(record.ref.size),
+      .verified = false,
+      .read = false};
   const uint64_t end = record.offset + align_up(record.ref.size, kPageBytes);
   const bool fits = record.ref.size > 0 && record.ref.size <= PackedIndex::kSizeMax &&
                     record.offset <= data_file_bytes &&
                     record.ref.size <= data_file_bytes - record.offset;
-  if (!is_word && !fits) {
-    cut_short[record.ref.id] = {place, record.ref.key};
+  if (!is_tombstone && !fits) {
+    truncated[record.ref.id] = {place, record.ref.key};
     return;
   }
-  if (is_word) cut_short.erase(record.ref.id);
-  // Tombstones of older builds name no place and cover all that came before.
-  const bool names_place = !is_word || place.segment != 0;
+  if (is_tombstone) truncated.erase(record.ref.id);
+  // Tombstones of older builds name no location and cover all earlier records.
+  const bool names_location = !is_tombstone || place.segment != 0;
   auto& entries = shard(record.ref.id).entries;
   const Entry* found = entries.find(record.ref.id);
-  if (is_word) segment.covers_earlier = true;
+  if (is_tombstone) segment.covers_earlier = true;
   if (found != nullptr) {  // moved, written again, or dropped
-    if (names_place && found->is_later_than(place)) return;
+    if (names_location && found->is_later_than(place)) return;
     auto before = segments_.find(found->segment);
     if (before != segments_.end()) {
       --before->second->live_objects;
       before->second->live_bytes -= static_cast<int64_t>(align_up(found->size, kPageBytes));
     }
-    // Without this record the earlier place would count again, even after this object is dropped.
+    // Without this record the earlier copy would count again, even after this object is dropped.
     if (found->segment != segment.sequence) segment.covers_earlier = true;
     entries.erase(record.ref.id);
   }
-  if (is_word) return;
+  if (is_tombstone) return;
   segment.data_bytes = std::max(segment.data_bytes, end);
   count_live(segment, place);
   entries.put(record.ref.id, place);
 }
 
 // Replaces damaged records by one that names nothing, so that the next start finds no damage.
-Result<> PackedStore::mend_on_disk(const std::string& index_name, uint32_t sequence,
-                                   const std::vector<ByteRange>& damaged) {
+Result<> PackedStore::repair_on_disk(const std::string& index_name, uint32_t sequence,
+                                     const std::vector<ByteRange>& damaged) {
   if (damaged.empty()) return {};
   LEAT_TRY(File file, directory_->disk->open(directory_->path(index_name), O_RDWR, 0));
   return overwrite_records(file.fd(), sequence, damaged);

@@ -13,24 +13,24 @@
 namespace leat {
 namespace {
 
-Counter neighbour_bytes("leat_cache_neighbour_bytes_total",
-                        "Bytes brought into the page cache beside small objects that were read", "",
-                        Stability::kExperimental);
+Counter segment_readahead_bytes("leat_cache_segment_readahead_bytes_total",
+                                "Bytes read ahead into the page cache around small objects", "",
+                                Stability::kExperimental);
 
 // Pause while a slot is being filled: a copy of at most 1 GiB, mostly a few KiB.
-constexpr auto kFillingTime = std::chrono::milliseconds(1);
+constexpr auto kFillPollInterval = std::chrono::milliseconds(1);
 
 }  // namespace
 
 std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) {
-  std::optional<Found> found = find(ref.id);
+  std::optional<Lookup> found = find(ref.id);
   if (!found || found->segment == nullptr) return std::nullopt;
-  if (auto bytes = read_tail(ref.id, *found, range, range.offset == 0)) return bytes;
-  FilePairPtr files = found->segment->opened();
+  if (auto bytes = read_write_buffer(ref.id, *found, range, range.offset == 0)) return bytes;
+  FilePairPtr files = found->segment->open_files();
   if (files == nullptr) return std::nullopt;
   // Until it is verified an object is checked as a whole: it is small, and so is its entry.
   ByteRange wanted = found->entry.verified ? range : ByteRange{0, found->entry.size};
-  if (bring_neighbours(*found, *files, wanted)) return std::nullopt;
+  if (submit_segment_readahead(*found, *files, wanted)) return std::nullopt;
   Buffer buffer(wanted.size);
   uint64_t offset = found->entry.extent().offset + wanted.offset;
   if (!directory_->disk->try_read(files->data.fd(), buffer.span(), offset)) return std::nullopt;
@@ -39,52 +39,54 @@ std::optional<Bytes> PackedStore::try_read(const FileRef& ref, ByteRange range) 
   return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
-std::optional<StoredRange> PackedStore::stored(const FileId& id, ByteRange range) {
+std::optional<SendfileRange> PackedStore::sendfile_range(const FileId& id, ByteRange range) {
   struct Held {
     SegmentPtr segment;
     FilePairPtr files;
   };
-  const std::optional<Found> found = find(id);
+  const std::optional<Lookup> found = find(id);
   if (!found || found->segment == nullptr || !found->entry.verified) return std::nullopt;
   const uint64_t offset = found->entry.extent().offset + range.offset;
-  if (range.end() > found->entry.size || offset + range.size > found->segment->tail.written()) {
+  if (range.end() > found->entry.size ||
+      offset + range.size > found->segment->write_buffer.written()) {
     return std::nullopt;
   }
-  FilePairPtr files = found->segment->opened();
+  FilePairPtr files = found->segment->open_files();
   if (files == nullptr) return std::nullopt;
   const int fd = files->data.fd();
   if (directory_->disk->is_cold(fd, offset, range.size)) return std::nullopt;
   note_read(id, *found, range.offset == 0);
   auto held = std::make_shared<const Held>(found->segment, std::move(files));
-  return StoredRange{std::move(held), fd, offset};
+  return SendfileRange{std::move(held), fd, offset};
 }
 
 // Checked first, since a non-blocking read that misses makes the kernel read the object alone.
-bool PackedStore::bring_neighbours(const Found& found, const FilePair& files, ByteRange wanted) {
+bool PackedStore::submit_segment_readahead(const Lookup& found, const FilePair& files,
+                                           ByteRange wanted) {
   Disk& disk = *directory_->disk;
   const int fd = files.data.fd();
   const ByteRange object = found.entry.extent();
-  if (!neighbours_.concerns(object)) return false;
+  if (!readahead_.applies_to(object)) return false;
   if (!disk.is_cold(fd, object.offset + wanted.offset, wanted.size)) return false;
   const std::optional<ByteRange> piece =
-      neighbours_.missed(found.segment->neighbourhood, object, found.segment->tail.written());
+      readahead_.on_miss(found.segment->readahead, object, found.segment->write_buffer.written());
   if (!piece) return false;
   // A read or readahead of the previous piece may reach into this one.
   const uint64_t lead = std::min(piece->size / 4, object.offset - piece->offset);
   if (!disk.is_cold(fd, piece->offset + lead, piece->size - lead)) return false;
-  const Result<uint64_t> brought = disk.read_ahead(fd, piece->offset, piece->size);
-  if (!brought || *brought == 0) return false;
-  neighbours_.brought(found.segment->neighbourhood, object);
-  neighbour_bytes.add(piece->size - object.size);
+  const Result<uint64_t> submitted = disk.read_ahead(fd, piece->offset, piece->size);
+  if (!submitted || *submitted == 0) return false;
+  readahead_.on_readahead(found.segment->readahead, object);
+  segment_readahead_bytes.add(piece->size - object.size);
   return true;
 }
 
-std::optional<Stretch> PackedStore::stretch(const FileId& id) const {
-  const std::optional<Found> found = find(id);
+std::optional<FileExtent> PackedStore::file_extent(const FileId& id) const {
+  const std::optional<Lookup> found = find(id);
   if (!found || found->segment == nullptr) return std::nullopt;
   const ByteRange extent = found->entry.extent();
-  if (extent.end() > found->segment->tail.written()) return std::nullopt;
-  return Stretch{found->segment, extent.offset, extent.size};
+  if (extent.end() > found->segment->write_buffer.written()) return std::nullopt;
+  return FileExtent{found->segment, extent.offset, extent.size};
 }
 
 Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange range) {
@@ -93,53 +95,54 @@ Task<Result<Bytes>> PackedStore::read(Context context, FileRefPtr ref, ByteRange
 
 Task<Result<Bytes>> PackedStore::read_object(Context context, FileRefPtr ref, ByteRange range,
                                              bool begins) {
-  std::optional<Found> found = find(ref->id);
-  if (!found) co_return not_here(ref->key);
+  std::optional<Lookup> found = find(ref->id);
+  if (!found) co_return not_cached(ref->key);
   const Entry entry = found->entry;
   if (found->segment == nullptr) {
-    forget(ref->id, entry);
-    co_return not_here(ref->key);
+    remove_entry(ref->id, entry);
+    co_return not_cached(ref->key);
   }
-  if (auto bytes = read_tail(ref->id, *found, range, begins)) co_return *bytes;
+  if (auto bytes = read_write_buffer(ref->id, *found, range, begins)) co_return *bytes;
   Result<FilePairPtr> files = co_await directory_->descriptors.open(context, found->segment);
-  if (!files && !lost_by_open(files.error())) co_return not_read(ref->key, files.error());
-  if (!files) co_return lost(ref->id, entry, ref->key, files.error().to_string());
+  if (!files && !lost_by_open(files.error())) co_return not_readable(ref->key, files.error());
+  if (!files) co_return drop_corrupt(ref->id, entry, ref->key, files.error().to_string());
   ByteRange wanted = entry.verified ? range : ByteRange{0, entry.size};
   Buffer buffer(wanted.size);
   uint64_t offset = entry.extent().offset + wanted.offset;
   Result<size_t> got =
       co_await directory_->disk->read(context, (*files)->data.fd(), buffer.span(), offset);
-  if (!got && !lost_by_read(got.error())) co_return not_read(ref->key, got.error());
-  if (!got) co_return lost(ref->id, entry, ref->key, got.error().to_string());
-  if (*got != wanted.size) co_return lost(ref->id, entry, ref->key, "the segment is cut short");
+  if (!got && !lost_by_read(got.error())) co_return not_readable(ref->key, got.error());
+  if (!got) co_return drop_corrupt(ref->id, entry, ref->key, got.error().to_string());
+  if (*got != wanted.size)
+    co_return drop_corrupt(ref->id, entry, ref->key, "the segment is cut short");
   if (!matches(*found, buffer.span())) {
-    co_return lost(ref->id, entry, ref->key, "its checksum differs");
+    co_return drop_corrupt(ref->id, entry, ref->key, "its checksum differs");
   }
   note_read(ref->id, *found, begins);
   co_return Bytes(std::move(buffer)).sub(range.offset - wanted.offset, range.size);
 }
 
 // Serves unwritten bytes from memory, where nothing can damage them.
-std::optional<Bytes> PackedStore::read_tail(const FileId& id, const Found& found, ByteRange range,
-                                            bool begins) {
+std::optional<Bytes> PackedStore::read_write_buffer(const FileId& id, const Lookup& found,
+                                                    ByteRange range, bool begins) {
   const uint64_t offset = found.entry.extent().offset + range.offset;
-  if (offset + range.size <= found.segment->tail.written()) return std::nullopt;
+  if (offset + range.size <= found.segment->write_buffer.written()) return std::nullopt;
   Buffer buffer(range.size);
-  if (!found.segment->tail.copy_out(offset, buffer.span())) return std::nullopt;
+  if (!found.segment->write_buffer.read(offset, buffer.span())) return std::nullopt;
   note_read(id, found, begins);
   return Bytes(std::move(buffer));
 }
 
-bool PackedStore::matches(const Found& found, std::span<const std::byte> whole) const {
+bool PackedStore::matches(const Lookup& found, std::span<const std::byte> whole) const {
   return found.entry.verified || crc_of_crcs(block_crcs(whole)) == found.entry.crc;
 }
 
 // Records a read of correct bytes. Before a sync they may still be lost and are compared each time,
 // so a read requests a sync.
-void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
+void PackedStore::note_read(const FileId& id, const Lookup& found, bool begins) {
   if (begins) {
     found.segment->last_pass = found.segment->pool->note_pass(id);
-    neighbours_.read(found.segment->neighbourhood, found.entry.extent());
+    readahead_.on_read(found.segment->readahead, found.entry.extent());
   }
   uint64_t end = found.entry.extent().end();
   bool durable = end <= found.segment->synced_bytes;
@@ -147,55 +150,58 @@ void PackedStore::note_read(const FileId& id, const Found& found, bool begins) {
     Shard& part = shard(id);
     std::lock_guard lock(part.mutex);
     Entry* now = part.entries.find(id);
-    if (now == nullptr || !now->same_place(found.entry)) return;
+    if (now == nullptr || !now->same_location(found.entry)) return;
     now->verified = now->verified || durable;
     now->read = now->read || begins;
   }
   // Unwritten bytes are synced after their write, if they are still read then.
-  if (!durable && end <= found.segment->tail.written()) queue_settling(found.segment);
+  if (!durable && end <= found.segment->write_buffer.written()) queue_sync(found.segment);
 }
 
-Error PackedStore::lost(const FileId& id, const Entry& entry, const std::string& key,
-                        const std::string& why) {
-  if (forget(id, entry)) {
-    directory_->corrupt(key, fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
-                                         entry.extent().offset, why));
-    directory_->tell_of_damage(id);
+Error PackedStore::drop_corrupt(const FileId& id, const Entry& entry, const std::string& key,
+                                const std::string& why) {
+  if (remove_entry(id, entry)) {
+    directory_->report_corrupt(key,
+                               fmt::format("{} at {}: {}", Segment::name(entry.segment, ".data"),
+                                           entry.extent().offset, why));
+    directory_->notify_damage(id);
   }
-  return not_here(key);
+  return not_cached(key);
 }
 
-void PackedStore::queue_settling(const SegmentPtr& segment) {
-  if (segment->settling_queued.exchange(true)) return;
-  directory_->spawn(settle_in_background(shared_from_this(), segment));
+void PackedStore::queue_sync(const SegmentPtr& segment) {
+  if (segment->sync_queued.exchange(true)) return;
+  directory_->spawn(sync_in_background(shared_from_this(), segment));
 }
 
-Task<> PackedStore::settle_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
-  Result<> settled = co_await self->settle(segment);
+Task<> PackedStore::sync_in_background(std::shared_ptr<PackedStore> self, SegmentPtr segment) {
+  Result<> settled = co_await self->sync_segment(segment);
   if (!settled) {
     log::warning("cache {}: {}", self->directory_->options.directory, settled.error().to_string());
   }
 }
 
-Task<Result<>> PackedStore::settle(SegmentPtr segment) {
-  LEAT_CO_TRY(Semaphore::Permit turn, co_await segment->settle_turn.acquire(
-                                          Context::background(), 1, "a sync of a cache segment"));
-  segment->settling_queued = false;  // later writes must queue again
-  LEAT_CO_CHECK_OK(co_await write_out(segment, Extent::kAll));
-  uint64_t writes = segment->writes, written = segment->tail.written();
+Task<Result<>> PackedStore::sync_segment(SegmentPtr segment) {
+  LEAT_CO_TRY(Semaphore::Permit permit, co_await segment->sync_semaphore.acquire(
+                                            Context::background(), 1, "a sync of a cache segment"));
+  segment->sync_queued = false;  // later writes must queue again
+  LEAT_CO_CHECK_OK(co_await write_out(segment, WriteExtent::kAll));
+  uint64_t writes = segment->writes, written = segment->write_buffer.written();
   bool finish;
   {
     std::lock_guard lock(mutex_);
-    if (segment->removing || segment->failed) co_return Result<>();
-    const bool due = segment->records_due > 0;  // read first: later the records are in the tail
+    if (segment->removing || segment->sync_failed) co_return Result<>();
+    const bool due =
+        segment->records_due > 0;  // read first: later the records are in the write buffer
     // A tombstone has no payload.
-    const bool all_out = written == segment->data_bytes && !segment->tail.any_below(written);
-    const bool all_written = segment->cut_off || all_out;
+    const bool all_out =
+        written == segment->data_bytes && !segment->write_buffer.any_below(written);
+    const bool all_written = segment->write_failed || all_out;
     finish =
         segment->sealed && segment->filling.empty() && !segment->whole_pages && all_written && !due;
   }
   // Its last piece is rarely full.
-  if (finish) give_back_pieces(segment->tail.abandon());
+  if (finish) release_pieces(segment->write_buffer.discard());
   if (segment->synced_writes == writes && !finish) co_return Result<>();
   const Context background = Context::background();
   Result<FilePairPtr> files = co_await directory_->descriptors.open(background, segment);
@@ -203,20 +209,20 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
   if (finish) LEAT_CO_CHECK_OK(co_await finish_file(segment, *files));
   Result<> synced = co_await directory_->disk->sync(background, (*files)->data.fd());
   if (!synced) {
-    give_up(segment, synced.error());
+    fail_segment(segment, synced.error());
     co_return Error(synced.error().with_context("cannot sync " + segment->data_name()));
   }
   synced = co_await directory_->disk->sync(background, (*files)->side.fd());
   if (!synced) {
     // The kernel marked the pages clean: another sync would succeed and prove nothing.
-    give_up(segment, synced.error());
+    fail_segment(segment, synced.error());
     co_return Error(synced.error().with_context("cannot sync " + segment->side_name()));
   }
 
   segment->synced_writes = writes;
   std::lock_guard lock(mutex_);
   segment->whole_pages = segment->whole_pages || finish;
-  if (finish) segment->being_filled = nullptr;
+  if (finish) segment->open_for_writing = nullptr;
   segment->synced_bytes = std::max(segment->synced_bytes.load(), written);
   co_return Result<>();
 }
@@ -224,7 +230,7 @@ Task<Result<>> PackedStore::settle(SegmentPtr segment) {
 // Extends .data to whole pages, so that the kernel can map the last one, and removes what was cut
 // off.
 Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
-  const uint64_t bytes = segment->tail.written();
+  const uint64_t bytes = segment->write_buffer.written();
   const std::shared_ptr<Disk> disk = directory_->disk;
   LEAT_CO_CHECK_OK(co_await directory_->blocking(
       [disk, &files, bytes] { return disk->truncate(files->data.fd(), bytes); }));
@@ -235,7 +241,7 @@ Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
     segment->data_bytes = bytes;
   }
   segment->charge.shrink(cut);
-  if (segment->cut_off) {
+  if (segment->write_failed) {
     // A partly written batch must not look like damage to the next start.
     LEAT_CO_CHECK_OK(co_await directory_->blocking([disk, &files, &segment] {
       return disk->truncate(files->side.fd(), segment->index_bytes);
@@ -245,37 +251,37 @@ Task<Result<>> PackedStore::finish_file(SegmentPtr segment, FilePairPtr files) {
 }
 
 // The kernel has discarded the pages that it could not write; no part of the segment is reliable.
-void PackedStore::give_up(const SegmentPtr& segment, const Status& why) {
+void PackedStore::fail_segment(const SegmentPtr& segment, const Status& why) {
   {
     std::lock_guard lock(mutex_);
-    if (segment->removing || segment->failed.exchange(true)) return;
+    if (segment->removing || segment->sync_failed.exchange(true)) return;
     seal(segment);
   }
-  directory_->corrupt("segment " + segment->data_name(), why.to_string());
-  forget_from(*segment, 0);
+  directory_->report_corrupt("segment " + segment->data_name(), why.to_string());
+  remove_entries_from(*segment, 0);
   remove_if_dead(segment);  // or its last writer does
 }
 
-// Syncs everything that had a place when the call began. Bytes behind a slot that is being filled
+// Syncs everything that had a slot when the call began. Bytes behind a slot that is being filled
 // cannot be written yet; filling waits for nothing. Returns an error if any of it was lost
 // meanwhile, by any task.
-Task<Result<>> PackedStore::settle_all(SegmentPtr segment) {
+Task<Result<>> PackedStore::sync_to_end(SegmentPtr segment) {
   uint64_t end;
   bool was_over;
   {
     std::lock_guard lock(mutex_);
     end = segment->data_bytes;
-    was_over = segment->failed || segment->cut_off;
+    was_over = segment->sync_failed || segment->write_failed;
   }
   for (;;) {
-    LEAT_CO_CHECK_OK(co_await settle(segment));
+    LEAT_CO_CHECK_OK(co_await sync_segment(segment));
     if (segment->removing || was_over) co_return Result<>();
-    if (segment->failed || (segment->cut_off && segment->tail.written() < end)) {
+    if (segment->sync_failed || (segment->write_failed && segment->write_buffer.written() < end)) {
       co_return error(StatusCode::kUnavailable,
-                      "the disk did not take all of " + segment->data_name());
+                      "the disk did not accept all of " + segment->data_name());
     }
-    if (segment->cut_off || segment->synced_bytes >= end) co_return Result<>();
-    Result<> slept = co_await sleep_for(Context::background(), kFillingTime);
+    if (segment->write_failed || segment->synced_bytes >= end) co_return Result<>();
+    Result<> slept = co_await sleep_for(Context::background(), kFillPollInterval);
     static_cast<void>(slept);
   }
 }
@@ -284,8 +290,8 @@ Task<Result<>> PackedStore::flush() {
   // A dropped object has a tombstone, or a segment that is being removed. An object that was moved
   // from there and dropped meanwhile gets its tombstone after that, hence two rounds.
   for (int i = 0; i < 2; ++i) {
-    co_await words_->idle();
-    co_await removals(UINT32_MAX);
+    co_await tombstone_tasks_->idle();
+    co_await wait_for_removals(UINT32_MAX);
   }
   std::vector<SegmentPtr> segments;
   {
@@ -294,7 +300,7 @@ Task<Result<>> PackedStore::flush() {
   }
   Result<> first_failure;
   for (const SegmentPtr& segment : segments) {
-    Result<> settled = co_await settle_all(segment);
+    Result<> settled = co_await sync_to_end(segment);
     if (!settled && first_failure) first_failure = settled;
   }
   Result<> synced = co_await sync_names();

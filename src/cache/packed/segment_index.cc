@@ -33,11 +33,11 @@ bool SegmentIndex::can_fill(uint64_t bytes) {
 }
 
 std::string SegmentIndex::filler(uint32_t sequence, uint64_t bytes) {
-  SegmentRecord word;
-  word.kind = SegmentRecord::Kind::kDropped;
-  word.ref.size = sequence;
-  word.ref.key.assign(bytes - SegmentRecord::encoded_bytes({}, {}, 0), '\0');
-  return word.encode();
+  SegmentRecord tombstone;
+  tombstone.kind = SegmentRecord::Kind::kTombstone;
+  tombstone.ref.size = sequence;
+  tombstone.ref.key.assign(bytes - SegmentRecord::encoded_bytes({}, {}, 0), '\0');
+  return tombstone.encode();
 }
 
 uint64_t total_bytes(const std::vector<ByteRange>& ranges) {

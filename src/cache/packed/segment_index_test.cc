@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "cache/directory_store.h"
+#include "cache/directory/directory_store.h"
 #include "cache/store_fixture_test.h"
 
 namespace leat {
@@ -43,7 +43,7 @@ TEST(SegmentIndexTest, SkipsDamagedRecords) {
     EXPECT_EQ(keys_in(index), (std::vector<std::string>{"name/1", "name/3"})) << at;
     EXPECT_EQ(index.damaged(), (std::vector<ByteRange>{{one.size(), two.size()}})) << at;
     EXPECT_EQ(index.at(), bytes.size());
-    // Its place is filled, so that it is not found again.
+    // The gap is filled, so that it is not found again.
     ASSERT_TRUE(SegmentIndex::can_fill(two.size()));
     bytes.replace(one.size(), two.size(), SegmentIndex::filler(9, two.size()));
     SegmentIndex mended(span_of(bytes), 0);
@@ -84,21 +84,21 @@ class DamagedIndex : public testing::Test {
   }
   void open() {
     PageStoreOptions options = TestStore::options(directory_.path());
-    auto opened = executor_.wait(HostCache::open(Context::background(), {options}, executor_,
-                                                 [this] { return make_disk(executor_); }));
+    auto opened = executor_.block_on(HostCache::open(Context::background(), {options}, executor_,
+                                                     [this] { return make_disk(executor_); }));
     ASSERT_TRUE(opened) << opened.error().to_string();
     store_ = *std::move(opened);
   }
   void close() {
-    executor_.wait(store_->close());
+    executor_.block_on(store_->close());
     store_ = nullptr;
   }
   void fill() {
     open();
     for (const FileRefPtr& ref : refs_) {
-      ASSERT_TRUE(executor_.wait(store_->write(Context::background(), ref, 0, content(ref))));
+      ASSERT_TRUE(executor_.block_on(store_->write(Context::background(), ref, 0, content(ref))));
     }
-    ASSERT_TRUE(executor_.wait(store_->flush(Context::background())));
+    ASSERT_TRUE(executor_.block_on(store_->flush(Context::background())));
   }
   void TearDown() override {
     if (store_) close();
@@ -114,7 +114,7 @@ class DamagedIndex : public testing::Test {
   size_t held() {
     size_t count = 0;
     for (const FileRefPtr& ref : refs_) {
-      auto bytes = executor_.wait(store_->read(Context::background(), ref, {0, ref->size}));
+      auto bytes = executor_.block_on(store_->read(Context::background(), ref, {0, ref->size}));
       if (!bytes) continue;
       EXPECT_TRUE(same(*bytes, content(ref)));
       ++count;
@@ -123,7 +123,7 @@ class DamagedIndex : public testing::Test {
   }
   Result<> verify() {
     objects_ = corrupt_blocks_ = 0;
-    return executor_.wait(store_->verify(Context::background(), [this](const VerifyStep& step) {
+    return executor_.block_on(store_->verify(Context::background(), [this](const VerifyStep& step) {
       objects_ += step.objects;
       corrupt_blocks_ += step.corrupt_blocks;
     }));
@@ -207,9 +207,9 @@ TEST_F(DamagedIndex, WhatComesAfterwardsIsKept) {
   change(fs::file_size(index()) - 40);
   EXPECT_FALSE(verify());
   for (const FileRefPtr& ref : refs_) {
-    ASSERT_TRUE(executor_.wait(store_->write(Context::background(), ref, 0, content(ref))));
+    ASSERT_TRUE(executor_.block_on(store_->write(Context::background(), ref, 0, content(ref))));
   }
-  ASSERT_TRUE(executor_.wait(store_->flush(Context::background())));
+  ASSERT_TRUE(executor_.block_on(store_->flush(Context::background())));
   EXPECT_TRUE(verify());
   close();
   open();

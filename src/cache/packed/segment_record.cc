@@ -84,7 +84,7 @@ std::optional<SegmentRecord> SegmentRecord::decode(std::span<const std::byte> by
   record.origin = reader.get<uint32_t>();
   uint64_t wanted = kFixedBytes + uint64_t{crc_count} * 4 + key_bytes + uint64_t{version_bytes};
   bool is_object = kind == static_cast<uint8_t>(Kind::kObject);
-  bool is_dropped = kind == static_cast<uint8_t>(Kind::kDropped);
+  bool is_dropped = kind == static_cast<uint8_t>(Kind::kTombstone);
   if (align_up(wanted, 8) != length || !(is_object || is_dropped) || record.ref.size > UINT32_MAX ||
       (is_object && crc_count != block_count(record.ref.size)) || record.offset % 4096 != 0) {
     return std::nullopt;

@@ -19,7 +19,7 @@
 namespace leat {
 
 struct SegmentRecord {
-  enum class Kind : uint8_t { kObject = 1, kDropped = 2 };
+  enum class Kind : uint8_t { kObject = 1, kTombstone = 2 };
 
   Kind kind = Kind::kObject;
   FileRef ref;                 // tombstone: the id and, as its size, the object's segment

@@ -47,7 +47,7 @@ std::string seed(int records) {
   std::string bytes = SegmentHeader{3, Id128::random(), pool_of_mount("/data")}.encode();
   for (int i = 0; i < records; ++i) {
     SegmentRecord record;
-    record.kind = i % 3 == 2 ? SegmentRecord::Kind::kDropped : SegmentRecord::Kind::kObject;
+    record.kind = i % 3 == 2 ? SegmentRecord::Kind::kTombstone : SegmentRecord::Kind::kObject;
     const uint64_t size = 1000 + 70'000 * static_cast<uint64_t>(i);
     record.ref = FileRef::make(make_store_id("s3", "localhost", "", "bucket"), "a/b",
                                Version::etag("\"v1\""), size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Damage to the files of a cache directory: bits flip; files are cut, grow, are swapped,
 // overwritten, emptied, removed. No wrong byte is served or passed to the kernel; lost bytes can be
-// written again. If the directory is refused, the message says what to do.
+// written again. If the directory is rejected, the message says what to do.
 //
 // LEAT_TORTURE_DAMAGES: rounds. LEAT_TORTURE_SEED: repeats a run.
 #include <gtest/gtest.h>

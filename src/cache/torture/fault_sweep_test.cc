@@ -87,7 +87,7 @@ class Sweep {
   PageStoreOptions options() const {
     PageStoreOptions options = TestStore::options(directory_.path());
     options.capacity_bytes = kCapacityBytes;
-    options.compact_rest = std::chrono::milliseconds(2);
+    options.compact_interval = std::chrono::milliseconds(2);
     return options;
   }
 
@@ -136,9 +136,9 @@ class Sweep {
     static_cast<void>(flushed);
     until([&] {
       if (store->stats().used_bytes <= kEmptyBytes) return true;
-      // Held bytes are returned when a compaction that could not sync finds its segment gone.
+      // Unlinked bytes are released when a compaction that could not sync finds no segment.
       const bool gone = store->stats().files == 0 && only_strange_segments(store);
-      return gone && store->stats().held_bytes == 0 && keeps_some();
+      return gone && store->stats().unlinked_bytes == 0 && keeps_some();
     });
     EXPECT_EQ(store->stats().files, 0u);
     EXPECT_EQ(store->stats().packed_objects, 0u);

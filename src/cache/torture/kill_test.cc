@@ -51,7 +51,7 @@ void tell(Stage stage) {
 PageStoreOptions options_of(const std::string& directory, bool scarce) {
   PageStoreOptions options = TestStore::options(directory + "/cache");
   options.capacity_bytes = scarce ? kScarceBytes : kAmpleBytes;
-  options.compact_rest = std::chrono::milliseconds(2);
+  options.compact_interval = std::chrono::milliseconds(2);
   return options;
 }
 
@@ -87,7 +87,7 @@ void live(const std::string& directory) {
       EXPECT_NE(store->backing(*ref), nullptr) << ref->key;
     }
   }
-  expect_what_is_owed(store, set, ledger);
+  expect_ledger_state(store, set, ledger);
   if (testing::Test::HasFailure()) return;
   tell(Stage::kChecked);
   {

@@ -35,16 +35,16 @@ class Ledger {
   uint64_t checked() const { return checked_; }
   uint64_t starts() const { return starts_; }
 
-  // Expected state as of now: whole, durable and not dropped since; or durably gone.
-  enum class Owed { kNothing, kThere, kGone };
-  std::vector<Owed> owed() const {
+  // Expected state as of now: whole, durable and not dropped since; or durably removed.
+  enum class Expected { kAny, kPresent, kRemoved };
+  std::vector<Expected> expected() const {
     std::lock_guard lock(mutex_);
-    std::vector<Owed> owed;
-    for (const Object& object : objects_) owed.push_back(object.owed);
-    return owed;
+    std::vector<Expected> expected;
+    for (const Object& object : objects_) expected.push_back(object.expected);
+    return expected;
   }
   // Runs `call` as a power cut: no drop or write begins meanwhile, and later ends change no
-  // expectation. settle() begins again.
+  // expectation. adopt_state() begins again.
   template <class F>
   void end_with(F call) {
     std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ class Ledger {
     evicts_ = true;
   }
   // Takes over the state that a start found, after differences were reported.
-  void settle(const std::vector<bool>& there) {
+  void adopt_state(const std::vector<bool>& there) {
     std::lock_guard lock(mutex_);
     ended_ = false;
     for (size_t number = 0; number < there.size(); ++number) {
@@ -73,7 +73,8 @@ class Ledger {
     {
       std::lock_guard lock(mutex_);
       Object& object = objects_[number];
-      if (object.owed == Owed::kGone) append({Kind::kWriting, static_cast<uint32_t>(number)});
+      if (object.expected == Expected::kRemoved)
+        append({Kind::kWriting, static_cast<uint32_t>(number)});
       object.dropped = false;
       ++object.writers;
       ++object.writes;
@@ -123,27 +124,27 @@ class Ledger {
     if (evicts_) written.clear();
     std::vector<Line> lines;
     for (const auto& [number, changes] : written) {
-      if (objects_[number].changes == changes && objects_[number].owed != Owed::kThere) {
+      if (objects_[number].changes == changes && objects_[number].expected != Expected::kPresent) {
         lines.push_back({Kind::kFlushed, static_cast<uint32_t>(number)});
       }
     }
     for (const auto& [number, changes] : dropped) {
       const Object& object = objects_[number];
-      if (object.changes == changes && object.dropped && object.owed != Owed::kGone) {
-        lines.push_back({Kind::kGone, static_cast<uint32_t>(number)});
+      if (object.changes == changes && object.dropped && object.expected != Expected::kRemoved) {
+        lines.push_back({Kind::kRemoved, static_cast<uint32_t>(number)});
       }
     }
     append(lines);
   }
 
  private:
-  enum class Kind : uint32_t { kFlushed = 1, kDropping, kGone, kWriting, kChecked };
+  enum class Kind : uint32_t { kFlushed = 1, kDropping, kRemoved, kWriting, kChecked };
   struct Line {
     Kind kind;
     uint32_t number;
   };
   struct Object {
-    Owed owed = Owed::kNothing;
+    Expected expected = Expected::kAny;
     uint64_t changes = 0;  // drops begun and ended
     uint64_t writes = 0;   // begun
     int writers = 0, droppers = 0;
@@ -170,13 +171,13 @@ class Ledger {
     Object& object = objects_.at(line.number);
     switch (line.kind) {
       case Kind::kFlushed:
-        object.owed = Owed::kThere;
+        object.expected = Expected::kPresent;
         break;
-      case Kind::kGone:
-        object.owed = Owed::kGone;
+      case Kind::kRemoved:
+        object.expected = Expected::kRemoved;
         break;
       default:
-        object.owed = Owed::kNothing;
+        object.expected = Expected::kAny;
     }
   }
 

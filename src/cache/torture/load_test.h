@@ -107,20 +107,20 @@ class Load {
 };
 
 // Compares the state that a start found with the ledger.
-inline void expect_what_is_owed(TestStore& store, const WorkingSet& set, Ledger& ledger) {
-  const std::vector<Ledger::Owed> owed = ledger.owed();
+inline void expect_ledger_state(TestStore& store, const WorkingSet& set, Ledger& ledger) {
+  const std::vector<Ledger::Expected> expected = ledger.expected();
   std::vector<bool> there;
   for (size_t number = 0; number < set.size(); ++number) {
     const FileRefPtr& ref = set.at(number);
     there.push_back(expect_right_or_missing(store, ref));
-    EXPECT_TRUE(there.back() || owed[number] != Ledger::Owed::kThere)
+    EXPECT_TRUE(there.back() || expected[number] != Ledger::Expected::kPresent)
         << number << " " << ref->key << " (" << ref->id.to_hex() << ", " << ref->size
         << " bytes) was flushed and is gone";
-    EXPECT_TRUE(!there.back() || owed[number] != Ledger::Owed::kGone)
+    EXPECT_TRUE(!there.back() || expected[number] != Ledger::Expected::kRemoved)
         << number << " " << ref->key << " (" << ref->id.to_hex() << ", " << ref->size
         << " bytes) was dropped and is back";
   }
-  ledger.settle(there);
+  ledger.adopt_state(there);
   ledger.count_checked(set.size());
 }
 

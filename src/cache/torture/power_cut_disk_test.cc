@@ -41,7 +41,7 @@ PowerCutDisk::NodePtr PowerCutDisk::folder_at(const std::string& path) const {
   return at;
 }
 
-PowerCutDisk::Place PowerCutDisk::place_of(const std::string& path) const {
+PowerCutDisk::Location PowerCutDisk::locate(const std::string& path) const {
   const fs::path whole(path);
   return {folder_at(whole.parent_path()), whole.filename()};
 }
@@ -95,12 +95,12 @@ Result<> PowerCutDisk::sync_now(int fd) {
 Result<File> PowerCutDisk::open(const std::string& path, int flags, mode_t mode) {
   std::lock_guard lock(mutex_);
   LEAT_TRY(File file, below_->open(path, flags, mode));
-  Place place = place_of(path);
-  if (place.folder == nullptr || fs::is_directory(path)) return file;
-  NodePtr& node = place.folder->names[place.name];
+  Location location = locate(path);
+  if (location.folder == nullptr || fs::is_directory(path)) return file;
+  NodePtr& node = location.folder->names[location.name];
   if (node == nullptr) {
     node = std::make_shared<Node>();
-    place.folder->name_changes.push_back({place.name, node, {}});
+    location.folder->name_changes.push_back({location.name, node, {}});
   }
   if ((flags & O_TRUNC) != 0) node->changes.push_back({0, {}, true});
   open_[file.fd()] = node;
@@ -110,19 +110,19 @@ Result<File> PowerCutDisk::open(const std::string& path, int flags, mode_t mode)
 Result<> PowerCutDisk::unlink(const std::string& path) {
   std::lock_guard lock(mutex_);
   LEAT_CHECK_OK(below_->unlink(path));
-  Place place = place_of(path);
-  place.folder->name_changes.push_back({place.name, nullptr, {}});
-  place.folder->names.erase(place.name);
+  Location location = locate(path);
+  location.folder->name_changes.push_back({location.name, nullptr, {}});
+  location.folder->names.erase(location.name);
   return {};
 }
 
 Result<> PowerCutDisk::rename(const std::string& from, const std::string& to) {
   std::lock_guard lock(mutex_);
   LEAT_CHECK_OK(below_->rename(from, to));
-  Place old = place_of(from), place = place_of(to);
-  const NameChange change{place.name, old.folder->names[old.name], old.name};
-  apply(place.folder->names, change);
-  place.folder->name_changes.push_back(change);
+  Location old = locate(from), location = locate(to);
+  const NameChange change{location.name, old.folder->names[old.name], old.name};
+  apply(location.folder->names, change);
+  location.folder->name_changes.push_back(change);
   return {};
 }
 
@@ -130,12 +130,12 @@ Result<> PowerCutDisk::make_directory(const std::string& path) {
   std::lock_guard lock(mutex_);
   LEAT_CHECK_OK(below_->make_directory(path));
   if (!path.starts_with(root_ + "/")) return {};
-  Place place = place_of(path);
-  NodePtr& node = place.folder->names[place.name];
+  Location location = locate(path);
+  NodePtr& node = location.folder->names[location.name];
   if (node != nullptr) return {};
   node = std::make_shared<Node>();
   node->is_directory = true;
-  place.folder->name_changes.push_back({place.name, node, {}});
+  location.folder->name_changes.push_back({location.name, node, {}});
   return {};
 }
 
@@ -227,9 +227,9 @@ TEST(PowerCutDisk, KeepsWhatWasSyncedAndAnyPartOfTheRest) {
   constexpr int kFlags = O_RDWR | O_CREAT;
   File synced = *disk.open(path("synced"), kFlags, 0600);
   write(synced, std::string(9000, 'a'), 0);
-  ASSERT_TRUE(executor.wait(disk.sync(Context::background(), synced.fd())));
+  ASSERT_TRUE(executor.block_on(disk.sync(Context::background(), synced.fd())));
   File nameless = *disk.open(path("nameless"), kFlags, 0600);
-  ASSERT_TRUE(executor.wait(disk.sync(Context::background(), nameless.fd())));
+  ASSERT_TRUE(executor.block_on(disk.sync(Context::background(), nameless.fd())));
   ASSERT_TRUE(disk.rename(path("nameless"), path("named")));
   ASSERT_TRUE(disk.sync_directory(directory.path()));
   write(synced, std::string(9000, 'b'), 4096);

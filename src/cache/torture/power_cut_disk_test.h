@@ -76,13 +76,13 @@ class PowerCutDisk : public Disk {
     Names durable_names, names;  // of a folder
     std::vector<NameChange> name_changes;
   };
-  struct Place {
+  struct Location {
     NodePtr folder;
     std::string name;
   };
 
   NodePtr load(const std::string& path) const;
-  Place place_of(const std::string& path) const;
+  Location locate(const std::string& path) const;
   NodePtr folder_at(const std::string& path) const;
   static void apply(std::string& bytes, const Change& change);
   static void apply(Names& names, const NameChange& change);

@@ -60,14 +60,14 @@ class Chain {
   PageStoreOptions options() const {
     PageStoreOptions options = TestStore::options(directory_->path());
     options.capacity_bytes = scarce_ ? kScarceBytes : kAmpleBytes;
-    options.compact_rest = std::chrono::milliseconds(2);
+    options.compact_interval = std::chrono::milliseconds(2);
     return options;
   }
 
   void look(TestStore& store) {
     expect_only_pairs(directory_->path());
     EXPECT_LE(disk_bytes(directory_->path()), options().capacity_bytes);
-    expect_what_is_owed(store, set_, ledger_);
+    expect_ledger_state(store, set_, ledger_);
     if (chance_.one_in(2)) return;
     // Verified by now, or as soon as the background is done: passed to the kernel, and right.
     for (size_t number = 0; number < set_.size(); ++number) {
@@ -125,7 +125,7 @@ class Chain {
     {
       TestStore store(options());
       ASSERT_TRUE(store.ok()) << store.failure().to_string();
-      expect_what_is_owed(store, set_, ledger_);
+      expect_ledger_state(store, set_, ledger_);
       store.close();
     }
     TestStore store(options());
@@ -139,7 +139,7 @@ class Chain {
       EXPECT_TRUE(store.holds(ref)) << ref->key;
       EXPECT_NE(store->backing(*ref), nullptr) << ref->key << ", all of which was read";
     }
-    expect_what_is_owed(store, set_, ledger_);
+    expect_ledger_state(store, set_, ledger_);
     EXPECT_EQ(store->stats().corrupt_blocks, 0u);
   }
 

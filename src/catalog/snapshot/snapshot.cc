@@ -105,7 +105,7 @@ Result<> Snapshot::check(Verify what) {
   head_.files = reader.get<uint64_t>();
   head_.directories = reader.get<uint64_t>();
   head_.bytes = reader.get<uint64_t>();
-  head_.left_out = reader.get<uint64_t>();
+  head_.skipped = reader.get<uint64_t>();
   seed_ = reader.get<uint64_t>();
   const auto source_bytes = reader.get<uint32_t>(), prefix_bytes = reader.get<uint32_t>();
   const auto blocks_at = reader.get<uint64_t>(), blocks_size = reader.get<uint64_t>();
@@ -140,16 +140,16 @@ uint64_t Snapshot::block_offset(uint64_t block) const {
 }
 
 std::optional<SnapshotEntry> Snapshot::find(std::string_view path) const {
-  std::optional<Place> place = locate(path);
+  std::optional<NumberedEntry> place = locate(path);
   if (!place) return std::nullopt;
   place->entry.number = place->number;
   return std::move(place->entry);
 }
 
-std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
+std::optional<Snapshot::NumberedEntry> Snapshot::locate(std::string_view path) const {
   const uint64_t hash = hash_of(path, seed_), slots = slots_for(entries_);
   uint64_t slot = slot_of(hash, slots);
-  Place place;
+  NumberedEntry place;
   place.entry.path.reserve(path.size() + 32);  // neighbouring entries are about as long
   for (uint64_t tries = 0; tries < slots; ++tries, slot = slot + 1 == slots ? 0 : slot + 1) {
     const auto number = number_at<uint32_t>(hashes_, slot * kSlotBytes);
@@ -172,7 +172,7 @@ std::optional<Snapshot::Place> Snapshot::locate(std::string_view path) const {
 
 std::optional<Snapshot::Cursor> Snapshot::below(std::string_view directory) const {
   if (directory.empty()) return all();
-  std::optional<Place> place = locate(directory);
+  std::optional<NumberedEntry> place = locate(directory);
   if (!place || place->entry.kind != FileKind::kDirectory) return std::nullopt;
   const uint64_t first = place->number + 1;
   return Cursor(*this, first, first + std::min(place->entry.below, entries_ - first));

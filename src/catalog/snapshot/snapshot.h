@@ -30,7 +30,7 @@ struct SnapshotHead {
   uint64_t files = 0;
   uint64_t directories = 0;  // without the root
   uint64_t bytes = 0;        // of all files
-  uint64_t left_out = 0;     // keys that cannot be names
+  uint64_t skipped = 0;      // keys that cannot be names
 };
 
 struct SnapshotEntry {
@@ -102,7 +102,7 @@ class Snapshot {
 
  private:
   Snapshot() = default;
-  struct Place {
+  struct NumberedEntry {
     uint64_t number;
     SnapshotEntry entry;
   };
@@ -111,7 +111,7 @@ class Snapshot {
   enum class Verify { kHead, kAll };
   Result<> check(Verify what);
   Result<> check_entries() const;
-  std::optional<Place> locate(std::string_view path) const;
+  std::optional<NumberedEntry> locate(std::string_view path) const;
   // Decodes the entry at `offset` over the previous one; returns false if it is invalid.
   bool decode(size_t& offset, SnapshotEntry& entry) const;
   uint64_t block_offset(uint64_t block) const;

@@ -12,7 +12,7 @@
 
 #include "catalog/snapshot/snapshot_writer.h"
 #include "runtime/semaphore.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 
 namespace leat {
 namespace {
@@ -37,7 +37,7 @@ struct Build {
 };
 
 Result<> Build::add(const ListPage& page) {
-  writer.leave_out(page.left_out);
+  writer.add_skipped(page.skipped);
   for (const SourceObject& object : page.objects) LEAT_CHECK_OK(add(object));
   return {};
 }
@@ -45,7 +45,7 @@ Result<> Build::add(const ListPage& page) {
 Result<> Build::add(const SourceObject& object) {
   if (object.key == prefix) return {};  // the marker of the root
   if (!object.key.starts_with(prefix)) {
-    writer.leave_out(1);
+    writer.add_skipped(1);
     return {};
   }
   SnapshotEntry entry;
@@ -101,10 +101,11 @@ Task<Result<>> list_prefix(SurveyPtr survey, std::string prefix, bool recursive,
     Result<ListPage> page = co_await survey->source->list(survey->context, std::move(request));
     if (!page) co_return Error(page.error());
     if (!page->next_token.empty() && page->next_token == token) {
-      co_return error(StatusCode::kInternal,
-                      fmt::format("{} answered the listing of '{}' with the same page token twice; "
-                                  "the listing would never end",
-                                  survey->source->name(), prefix));
+      co_return error(
+          StatusCode::kInternal,
+          fmt::format("{} returned, for the listing of '{}', the same page token twice; "
+                      "the listing would never end",
+                      survey->source->name(), prefix));
     }
     token = page->next_token;
     if (found) found(*page);
@@ -175,7 +176,7 @@ class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
 
   const SurveyPtr survey_;
   unsigned at_once_ = 1;
-  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> ended_ = SharedPromise<bool>::make();
   std::mutex mutex_;  // leaf
   std::vector<std::string> waiting_;
   size_t running_ = 0;
@@ -187,11 +188,12 @@ class DirectoryWalk : public std::enable_shared_from_this<DirectoryWalk> {
 
 Task<Result<SnapshotHead>> build_snapshot(Context context, SourcePtr source, StoreUrl url,
                                           Executor& executor, SnapshotBuildOptions options) {
-  const SnapshotOf of = options.of.value_or(SnapshotOf{source->id(), url.to_string(), url.prefix});
+  const SnapshotIdentity identity =
+      options.identity.value_or(SnapshotIdentity{source->id(), url.to_string(), url.prefix});
   SnapshotHead head;
-  head.store = of.store;
-  head.source = of.source;
-  head.prefix = of.prefix;
+  head.store = identity.store;
+  head.source = identity.source;
+  head.prefix = identity.prefix;
   head.created_ns = wall_time_ns();
   SnapshotWriterOptions writing{
       .path = options.path, .memory_bytes = options.memory_bytes, .names_max = options.names_max};

@@ -22,7 +22,7 @@ struct SnapshotProgress {
 };
 
 // Identity to record in the snapshot.
-struct SnapshotOf {
+struct SnapshotIdentity {
   StoreId store{};
   std::string source{};  // for people
   std::string prefix{};
@@ -35,7 +35,7 @@ struct SnapshotBuildOptions {
   // recursive listing, page by page.
   unsigned directories_max = 0;
   // Overrides the identity of the source and the URL.
-  std::optional<SnapshotOf> of = {};
+  std::optional<SnapshotIdentity> identity = {};
   uint64_t names_max = kSnapshotNamesMax;
   // Called after each page with the totals so far; must not wait.
   std::function<void(const SnapshotProgress&)> progress = {};

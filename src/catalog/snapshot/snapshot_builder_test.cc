@@ -34,7 +34,7 @@ class SnapshotBuilderTest : public ::testing::Test {
     StoreUrl url{
         .scheme = "memory", .bucket = "bucket", .prefix = std::move(prefix), .options = {}};
     SnapshotBuildOptions options{.path = path(), .progress = std::move(progress)};
-    return executor_.wait(build_snapshot(context, std::move(source), url, executor_, options));
+    return executor_.block_on(build_snapshot(context, std::move(source), url, executor_, options));
   }
   std::vector<std::string> built() const {
     std::vector<std::string> all;
@@ -67,7 +67,7 @@ TEST_F(SnapshotBuilderTest, HoldsWhatIsBelowThePrefix) {
   EXPECT_EQ(head->files, 25u);
   EXPECT_EQ(head->bytes, 50u);
   EXPECT_EQ(head->directories, 2u);
-  EXPECT_EQ(head->left_out, 2u);
+  EXPECT_EQ(head->skipped, 2u);
   EXPECT_EQ(head->source, "memory://bucket/data/");
   EXPECT_EQ(head->prefix, "data/");
   EXPECT_EQ(head->store, bucket_->id());
@@ -99,7 +99,7 @@ class TroubledSource : public MemorySource {
   std::stop_source* const stop_;
 };
 
-TEST_F(SnapshotBuilderTest, WhatFailsLeavesNothingAndWhatWasThereStays) {
+TEST_F(SnapshotBuilderTest, FailedBuildKeepsExistingFile) {
   bucket_->put("old", "x");
   ASSERT_TRUE(build(bucket_));
   std::stop_source stop;
@@ -118,7 +118,7 @@ TEST_F(SnapshotBuilderTest, WhatFailsLeavesNothingAndWhatWasThereStays) {
   SnapshotBuildOptions nowhere{.path = folder_ + "/none/s"};
   StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "", .options = {}};
   auto failed =
-      executor_.wait(build_snapshot(Context::background(), bucket_, url, executor_, nowhere));
+      executor_.block_on(build_snapshot(Context::background(), bucket_, url, executor_, nowhere));
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().to_string(), HasSubstr("memory://bucket"));
 }
@@ -173,7 +173,7 @@ TEST_F(SnapshotBuilderTest, DifferencesAreThoseOfTheirNames) {
   }
 }
 
-TEST_F(SnapshotBuilderTest, DirectoryByDirectoryGivesTheSameAndAsksForEachOnce) {
+TEST_F(SnapshotBuilderTest, DirectoryWalkListsEachDirectoryOnce) {
   size_t directories = 1;
   for (int d = 0; d < 30; ++d) {
     for (int i = 0; i < 3; ++i) bucket_->put(fmt::format("data/{}/{}/{}", d % 5, d, i), "xx");
@@ -187,9 +187,9 @@ TEST_F(SnapshotBuilderTest, DirectoryByDirectoryGivesTheSameAndAsksForEachOnce) 
   const StoreId other = make_store_id("memory", "", "", "other");
   SnapshotProgress last;
   SnapshotBuildOptions options{.path = path(), .directories_max = 4};
-  options.of = SnapshotOf{.store = other, .source = "x://other/", .prefix = "there/"};
+  options.identity = SnapshotIdentity{.store = other, .source = "x://other/", .prefix = "there/"};
   options.progress = [&](const SnapshotProgress& now) { last = now; };
-  auto built = executor_.wait(
+  auto built = executor_.block_on(
       build_snapshot(Context::background(), bucket_, url, executor_, std::move(options)));
   ASSERT_TRUE(built) << built.error().to_string();
   EXPECT_EQ(bucket_->lists() - before, directories);
@@ -204,7 +204,7 @@ TEST_F(SnapshotBuilderTest, DirectoryByDirectoryGivesTheSameAndAsksForEachOnce) 
   EXPECT_EQ(differences, 0);
 }
 
-TEST_F(SnapshotBuilderTest, AWalkEndsWithTheFirstErrorAndLeavesNothing) {
+TEST_F(SnapshotBuilderTest, WalkStopsAtFirstErrorWithoutFile) {
   for (int d = 0; d < 50; ++d) bucket_->put(fmt::format("data/{}/x", d), "xx");
   StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "data/", .options = {}};
   std::stop_source cancel;
@@ -212,8 +212,9 @@ TEST_F(SnapshotBuilderTest, AWalkEndsWithTheFirstErrorAndLeavesNothing) {
   options.progress = [&](const SnapshotProgress& now) {
     if (now.files == 10) cancel.request_stop();
   };
-  auto built = executor_.wait(build_snapshot(Context::background().with_cancel(cancel.get_token()),
-                                             bucket_, url, executor_, std::move(options)));
+  auto built =
+      executor_.block_on(build_snapshot(Context::background().with_cancel(cancel.get_token()),
+                                        bucket_, url, executor_, std::move(options)));
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code(), StatusCode::kCancelled);
   EXPECT_TRUE(fs::is_empty(folder_));
@@ -224,7 +225,7 @@ TEST_F(SnapshotBuilderTest, TooManyNamesAreRefusedWhileTheyAreListed) {
   StoreUrl url{.scheme = "memory", .bucket = "bucket", .prefix = "data/", .options = {}};
   const uint64_t before = bucket_->lists();
   SnapshotBuildOptions options{.path = path(), .names_max = 25};
-  auto built = executor_.wait(
+  auto built = executor_.block_on(
       build_snapshot(Context::background(), bucket_, url, executor_, std::move(options)));
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code(), StatusCode::kUnsupported);

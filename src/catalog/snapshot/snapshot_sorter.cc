@@ -56,7 +56,7 @@ class SnapshotSorter::Run {
     const ssize_t got =
         ::pread(file_.fd(), buffer_.data() + had, wanted, static_cast<off_t>(offset_));
     if (got < 0) return error(status_from_errno(errno, "read names that are being sorted"));
-    if (got == 0) return error(StatusCode::kCorrupt, "names that were being sorted are gone");
+    if (got == 0) return error(StatusCode::kCorrupt, "names that were being sorted are missing");
     buffer_.resize(had + static_cast<size_t>(got));
     offset_ += static_cast<uint64_t>(got);
     left_ -= static_cast<uint64_t>(got);

@@ -128,7 +128,7 @@ TEST_F(SnapshotTest, WhatIsFileAndDirectoryIsTheDirectory) {
   auto snapshot = build({file("a"), file("a/b"), file("a", 5), marker, file("c"), file("c", 9)});
   EXPECT_EQ(paths(snapshot->all()), (std::vector<std::string>{"a/", "a/b", "c", "empty/"}));
   EXPECT_EQ(snapshot->find("c")->size, 1u) << "the first of a name";
-  EXPECT_EQ(snapshot->head().left_out, 3u);
+  EXPECT_EQ(snapshot->head().skipped, 3u);
   EXPECT_EQ(children(*snapshot, "empty"), std::vector<std::string>{});
 }
 
@@ -136,7 +136,7 @@ TEST_F(SnapshotTest, WhatCannotBeANameIsLeftOut) {
   auto snapshot = build({file("a//b"), file("/x"), file("y/"), file("."), file("a/../b"), file(""),
                          file(std::string(256, 'n')), file(std::string("n\0m", 3)), file("good")});
   EXPECT_EQ(paths(snapshot->all()), std::vector<std::string>{"good"});
-  EXPECT_EQ(snapshot->head().left_out, 8u);
+  EXPECT_EQ(snapshot->head().skipped, 8u);
 }
 
 TEST_F(SnapshotTest, OfNothingIsASnapshotToo) {

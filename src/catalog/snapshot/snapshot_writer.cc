@@ -13,7 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/records.h"
-#include "catalog/name_table.h"
+#include "catalog/snapshot/name_table.h"
 #include "catalog/snapshot/snapshot_entry.h"
 #include "catalog/snapshot/snapshot_layout.h"
 #include "catalog/snapshot/snapshot_sorter.h"
@@ -41,7 +41,7 @@ bool lies_below(std::string_view path, std::string_view directory) {
 bool can_be_shown(std::string_view path) {
   for (size_t at = 0; at <= path.size();) {
     const size_t end = std::min(path.find('/', at), path.size());
-    if (reason_to_hide(path.substr(at, end - at)) != nullptr) return false;
+    if (reason_to_skip(path.substr(at, end - at)) != nullptr) return false;
     at = end + 1;
   }
   return true;
@@ -166,7 +166,7 @@ SnapshotWriter::~SnapshotWriter() = default;
 
 Result<> SnapshotWriter::add(const SnapshotEntry& entry) {
   if (!can_be_shown(entry.path)) {
-    ++impl_->head.left_out;
+    ++impl_->head.skipped;
     return {};
   }
   // Checked now, not at the end of the listing, which takes hours for so many names.
@@ -174,8 +174,8 @@ Result<> SnapshotWriter::add(const SnapshotEntry& entry) {
   return impl_->sorter.add(entry);
 }
 
-void SnapshotWriter::leave_out(uint64_t keys) {
-  impl_->head.left_out += keys;
+void SnapshotWriter::add_skipped(uint64_t keys) {
+  impl_->head.skipped += keys;
 }
 
 Result<SnapshotHead> SnapshotWriter::finish() {
@@ -224,14 +224,14 @@ Result<> SnapshotWriter::Impl::write_blocks() {
   for (;;) {
     LEAT_TRY(std::optional<SnapshotEntry> next, sorter.next());
     if (next && waiting && next->path == waiting->path) {
-      if (next->kind == FileKind::kFile) ++head.left_out;
+      if (next->kind == FileKind::kFile) ++head.skipped;
       continue;
     }
     if (waiting) {
       const bool both =
           waiting->kind == FileKind::kFile && next && lies_below(next->path, waiting->path);
       if (both) {
-        ++head.left_out;
+        ++head.skipped;
       } else {
         LEAT_CHECK_OK(emit(*waiting));
       }
@@ -326,7 +326,7 @@ void SnapshotWriter::Impl::encode_header(std::span<std::byte> file, uint64_t blo
   writer.put(head.files);
   writer.put(head.directories);
   writer.put(head.bytes);
-  writer.put(head.left_out);
+  writer.put(head.skipped);
   writer.put(seed);
   writer.put(static_cast<uint32_t>(head.source.size()));
   writer.put(static_cast<uint32_t>(head.prefix.size()));

@@ -33,7 +33,7 @@ class SnapshotWriter {
   // Returns kUnsupported as soon as there are too many names.
   Result<> add(const SnapshotEntry& entry);
   // Counts keys that were not added.
-  void leave_out(uint64_t keys);
+  void add_skipped(uint64_t keys);
 
   // Writes the file durably: fdatasync, rename, fsync of the folder. If a path is file and
   // directory at once, the directory stays and the file is counted as skipped. Of several entries

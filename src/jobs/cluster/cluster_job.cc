@@ -12,7 +12,7 @@
 namespace leat {
 namespace {
 
-// Bound of one error: a hundred of them and the order stay far below a registry's limit.
+// Bound of one error: a hundred of them and the spec stay far below a registry's limit.
 constexpr size_t kMessageMax = 1000;
 
 using Millis = std::chrono::milliseconds;
@@ -30,38 +30,38 @@ constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
                                    {"errors", &JobProgress::errors},
                                    {"files_uncached", &JobProgress::files_uncached},
                                    {"bytes_uncached", &JobProgress::bytes_uncached},
-                                   {"files_there", &JobProgress::files_there},
+                                   {"files_there", &JobProgress::files_already_present},
                                    {"names_skipped", &JobProgress::names_skipped}};
 
-Json json_of(const JobOrder& order) {
-  Json json = {{"kind", to_string(order.kind)}};
-  put_bytes(json, "path", order.path);
-  if (!order.output.empty()) put_bytes(json, "to", order.output);
-  if (order.over != CopyOver::kNothing) json["over"] = to_string(order.over);
-  put_each(json, "include", order.selection.include);
-  put_each(json, "exclude", order.selection.exclude);
-  if (!order.selection.regex.empty()) put_bytes(json, "regex", order.selection.regex);
-  put_each(json, "files", order.selection.files);
-  if (order.verify) json["verify"] = true;
-  if (order.bandwidth > 0) json["bandwidth"] = order.bandwidth;
-  if (order.requests > 0) json["requests"] = order.requests;
+Json json_of(const JobSpec& spec) {
+  Json json = {{"kind", to_string(spec.kind)}};
+  put_bytes(json, "path", spec.path);
+  if (!spec.output.empty()) put_bytes(json, "to", spec.output);
+  if (spec.overwrite != OverwriteMode::kNever) json["over"] = to_string(spec.overwrite);
+  put_each(json, "include", spec.selection.include);
+  put_each(json, "exclude", spec.selection.exclude);
+  if (!spec.selection.regex.empty()) put_bytes(json, "regex", spec.selection.regex);
+  put_each(json, "files", spec.selection.files);
+  if (spec.verify) json["verify"] = true;
+  if (spec.bandwidth > 0) json["bandwidth"] = spec.bandwidth;
+  if (spec.requests > 0) json["requests"] = spec.requests;
   return json;
 }
 
-Result<JobOrder> order_of(const Json& json) {
-  JobOrder order;
-  LEAT_TRY(order.kind, parse_job_kind(json.at("kind").get<std::string>()));
-  need_bytes(json, "path", order.path);
-  get_bytes(json, "to", order.output);
-  LEAT_TRY(order.over, parse_copy_over(json.value("over", "nothing")));
-  get_each(json, "include", order.selection.include);
-  get_each(json, "exclude", order.selection.exclude);
-  get_bytes(json, "regex", order.selection.regex);
-  get_each(json, "files", order.selection.files);
-  get(json, "verify", order.verify);
-  get(json, "bandwidth", order.bandwidth);
-  get(json, "requests", order.requests);
-  return order;
+Result<JobSpec> job_spec_of(const Json& json) {
+  JobSpec spec;
+  LEAT_TRY(spec.kind, parse_job_kind(json.at("kind").get<std::string>()));
+  require_bytes(json, "path", spec.path);
+  get_bytes(json, "to", spec.output);
+  LEAT_TRY(spec.overwrite, parse_overwrite_mode(json.value("over", "never")));
+  get_each(json, "include", spec.selection.include);
+  get_each(json, "exclude", spec.selection.exclude);
+  get_bytes(json, "regex", spec.selection.regex);
+  get_each(json, "files", spec.selection.files);
+  get(json, "verify", spec.verify);
+  get(json, "bandwidth", spec.bandwidth);
+  get(json, "requests", spec.requests);
+  return spec;
 }
 
 Json json_of(const JobInfo& info) {
@@ -110,15 +110,15 @@ Result<JobInfo> info_of(const Json& json) {
   }
   for (const Json& one : json.value("errors", Json::array())) {
     std::string path, message;
-    need_bytes(one, "path", path);
-    need_bytes(one, "message", message);
+    require_bytes(one, "path", path);
+    require_bytes(one, "message", message);
     const auto code = status_code_named(one.at("code").get<std::string>());
     info.errors.push_back({std::move(path), Status(code.value_or(StatusCode::kInternal), message)});
   }
   for (const Json& one : json.value("skipped", Json::array())) {
     SkippedNames& names = info.skipped.emplace_back();
     get(one, "names", names.names);
-    need_bytes(one, "directory", names.directory);
+    require_bytes(one, "directory", names.directory);
     get_bytes(one, "example", names.example);
   }
   return info;
@@ -126,21 +126,21 @@ Result<JobInfo> info_of(const Json& json) {
 
 Result<ClusterJob> job_of(const Json& json) {
   ClusterJob job{.id = json.at("id").get<uint64_t>()};
-  LEAT_TRY(job.order, order_of(json.at("order")));
+  LEAT_TRY(job.spec, job_spec_of(json.at("order")));
   LEAT_TRY(job.info, info_of(json.at("info")));
   get(json, "principal", job.principal);
-  get(json, "ticket", job.ticket);
+  get(json, "ticket", job.idempotency_key);
   get(json, "cancel", job.cancel);
   get(json, "worker", job.worker);
-  get(json, "begun", job.begun);
+  get(json, "begun", job.starts);
   get(json, "runs", job.runs);
   const Json repeat = json.value("repeat", Json::object());
-  job.repeat.every = std::chrono::seconds(repeat.value("every_s", int64_t{0}));
-  get(repeat, "on_change", job.repeat.on_change);
-  get(repeat, "on_mount", job.repeat.on_mount);
+  job.schedule.every = std::chrono::seconds(repeat.value("every_s", int64_t{0}));
+  get(repeat, "on_change", job.schedule.on_change);
+  get(repeat, "on_mount", job.schedule.on_mount);
   job.info.id = job.id;
-  job.info.kind = job.order.kind;
-  job.info.path = job.order.path;
+  job.info.kind = job.spec.kind;
+  job.info.path = job.spec.path;
   return job;
 }
 
@@ -162,18 +162,18 @@ std::optional<uint64_t> cluster_job_number(std::string_view key) {
 std::string encode_cluster_job(const ClusterJob& job) {
   Json json = {{"v", kRecordVersion},
                {"id", job.id},
-               {"order", json_of(job.order)},
+               {"order", json_of(job.spec)},
                {"principal", job.principal},
                {"cancel", job.cancel},
                {"worker", job.worker},
-               {"begun", job.begun},
+               {"begun", job.starts},
                {"runs", job.runs},
                {"repeat",
-                {{"every_s", job.repeat.every.count()},
-                 {"on_change", job.repeat.on_change},
-                 {"on_mount", job.repeat.on_mount}}},
+                {{"every_s", job.schedule.every.count()},
+                 {"on_change", job.schedule.on_change},
+                 {"on_mount", job.schedule.on_mount}}},
                {"info", json_of(job.info)}};
-  if (!job.ticket.empty()) json["ticket"] = job.ticket;
+  if (!job.idempotency_key.empty()) json["ticket"] = job.idempotency_key;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each record is written on two conditions: this process leads, and the record is unchanged since
 // it was seen here. Cancellations write the record as well. So a failed write is retried at the
-// next look().
+// next poll().
 #include "jobs/cluster/cluster_job_runner.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 #include "base/units.h"
 #include "model/mount_entry.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -23,24 +23,24 @@ namespace {
 
 using WallClock = std::chrono::system_clock;
 
-// Each write replaces the record, and the registry keeps old revisions. So long orders are written
+// Each write replaces the record, and the registry keeps old revisions. So long specs are written
 // less often.
-constexpr Clock::duration kProgressWritten = std::chrono::seconds(2);
-constexpr Clock::duration kProgressWrittenMax = std::chrono::seconds(30);
-constexpr size_t kRecordBytes = 8 * kKiB;  // written at kProgressWritten
-// Without a job for this time the stage is destroyed: its names take memory.
-constexpr Clock::duration kIdle = std::chrono::seconds(60);
+constexpr Clock::duration kProgressInterval = std::chrono::seconds(2);
+constexpr Clock::duration kProgressIntervalMax = std::chrono::seconds(30);
+constexpr size_t kRecordBytes = 8 * kKiB;  // written at kProgressInterval
+// Without a job for this time the environment is destroyed: its names take memory.
+constexpr Clock::duration kEnvironmentIdleMax = std::chrono::seconds(60);
 // Bound of events kept for recurring jobs.
 constexpr size_t kEventsMax = 1000;
 
-Clock::duration pause_of(const ClusterJob& job) {
+Clock::duration progress_interval_of(const ClusterJob& job) {
   const size_t times = encode_cluster_job(job).size() / kRecordBytes;
-  return std::min(kProgressWritten * static_cast<int64_t>(1 + times), kProgressWrittenMax);
+  return std::min(kProgressInterval * static_cast<int64_t>(1 + times), kProgressIntervalMax);
 }
 
 class ClusterJobRunnerImpl : public ClusterJobRunner {
  public:
-  explicit ClusterJobRunnerImpl(ClusterJobRunnerParts parts) : parts_(std::move(parts)) {}
+  explicit ClusterJobRunnerImpl(ClusterJobRunnerDeps deps) : deps_(std::move(deps)) {}
 
   void note_change(std::string path, bool mounted) override {
     std::lock_guard lock(mutex_);
@@ -63,14 +63,14 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     RegistryRevision seen = 0;
     while (!context.cancelled()) {
-      if (parts_.election.leads()) {
-        co_await look(context);
+      if (deps_.election.leads()) {
+        co_await poll(context);
       } else {
-        co_await leave_stage();
+        co_await drop_environment();
       }
-      co_await parts_.book.changed(context, &seen);
+      co_await deps_.store.wait_for_change(context, &seen);
     }
-    co_await leave_stage();
+    co_await drop_environment();
     ended_->set(true);
   }
 
@@ -81,27 +81,27 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     WallClock::time_point when;
   };
   struct Running {
-    uint64_t number = 0;           // job number on the stage
-    unsigned begun = 0;            // value for its record
+    uint64_t number = 0;           // job number in the environment
+    unsigned starts = 0;           // value for its record
     Clock::time_point write_at{};  // when to write progress next
     RegistryRevision ended = 0;    // revision that records the end; until it is seen here, the job
                                    // does not run again
   };
 
   bool is_due(const ClusterJob& job) const;
-  Task<> look(Context context);
-  Task<> look_at(Context context, ClusterJob job);
+  Task<> poll(Context context);
+  Task<> advance(Context context, ClusterJob job);
   Task<> begin(Context context, ClusterJob job);
   Task<> write_state(Context context, ClusterJob job);
-  Task<> forget_old(Context context, std::vector<ClusterJob> jobs);
+  Task<> remove_old(Context context, std::vector<ClusterJob> jobs);
   Task<RegistryRevision> write(Context context, ClusterJob job);
-  Task<> leave_stage();
+  Task<> drop_environment();
 
-  const ClusterJobRunnerParts parts_;
+  const ClusterJobRunnerDeps deps_;
   std::stop_source stopping_;
-  const std::shared_ptr<SharedResult<bool>> ended_ = SharedResult<bool>::make();
+  const std::shared_ptr<SharedPromise<bool>> ended_ = SharedPromise<bool>::make();
   // Used only by the task.
-  std::unique_ptr<JobStage> stage_;
+  std::unique_ptr<JobEnvironment> environment_;
   std::map<uint64_t, Running> running_;
   Clock::time_point busy_{};
 
@@ -115,47 +115,48 @@ bool ClusterJobRunnerImpl::is_due(const ClusterJob& job) const {
   const auto now = WallClock::now();
   const WallClock::time_point began(
       std::chrono::duration_cast<WallClock::duration>(job.info.started.time_since_epoch()));
-  const JobRepeat& repeat = job.repeat;
-  if (repeat.every.count() > 0 && now - began >= repeat.every) return true;
-  if (now - began < parts_.settle) return false;
-  const std::string& path = job.order.path;
+  const JobSchedule& schedule = job.schedule;
+  if (schedule.every.count() > 0 && now - began >= schedule.every) return true;
+  if (now - began < deps_.debounce) return false;
+  const std::string& path = job.spec.path;
   std::lock_guard lock(mutex_);
   return std::ranges::any_of(events_, [&](const Event& event) {
     const bool below = is_at_or_below(event.path, path);
     const bool concerns = event.mounted
-                              ? repeat.on_mount && (below || is_at_or_below(path, event.path))
-                              : repeat.on_change && below;
-    return concerns && event.when > began && now - event.when >= parts_.settle;
+                              ? schedule.on_mount && (below || is_at_or_below(path, event.path))
+                              : schedule.on_change && below;
+    return concerns && event.when > began && now - event.when >= deps_.debounce;
   });
 }
 
-Task<> ClusterJobRunnerImpl::look(Context context) {
-  const std::vector<ClusterJob> jobs = parts_.book.jobs();
+Task<> ClusterJobRunnerImpl::poll(Context context) {
+  const std::vector<ClusterJob> jobs = deps_.store.jobs();
   bool open = false;
   for (const ClusterJob& job : jobs) {
     if (auto mine = running_.find(job.id); mine != running_.end() && mine->second.ended != 0) {
-      if (job.changed < mine->second.ended) continue;
+      if (job.revision < mine->second.ended) continue;
       running_.erase(mine);
     }
     if (!job.ended() || running_.contains(job.id)) {
       open = true;
-      co_await look_at(context, job);
-    } else if (job.repeat.any() && job.info.state != JobState::kCancelled) {
+      co_await advance(context, job);
+    } else if (job.schedule.any() && job.info.state != JobState::kCancelled) {
       // Like a job that was never started.
       ClusterJob again = job;
       again.worker.clear();
-      again.begun = 0;
+      again.starts = 0;
       again.info.state = JobState::kRunning;
-      if (job.cancel || is_due(job)) co_await look_at(context, std::move(again));
+      if (job.cancel || is_due(job)) co_await advance(context, std::move(again));
     }
-    if (context.cancelled() || !parts_.election.leads()) co_return;
+    if (context.cancelled() || !deps_.election.leads()) co_return;
   }
   if (open) busy_ = Clock::now();
-  if (!open && running_.empty() && Clock::now() - busy_ > kIdle) co_await leave_stage();
-  co_await forget_old(context, jobs);
+  if (!open && running_.empty() && Clock::now() - busy_ > kEnvironmentIdleMax)
+    co_await drop_environment();
+  co_await remove_old(context, jobs);
 }
 
-Task<> ClusterJobRunnerImpl::look_at(Context context, ClusterJob job) {
+Task<> ClusterJobRunnerImpl::advance(Context context, ClusterJob job) {
   if (running_.contains(job.id)) {
     co_await write_state(context, std::move(job));
   } else if (job.cancel) {
@@ -167,31 +168,31 @@ Task<> ClusterJobRunnerImpl::look_at(Context context, ClusterJob job) {
 }
 
 Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
-  if (stage_ == nullptr) {
-    Result<std::unique_ptr<JobStage>> stage = parts_.make_stage();
-    if (!stage) {
-      log::warning("the cluster's jobs wait: {}", stage.error().to_string());
+  if (environment_ == nullptr) {
+    Result<std::unique_ptr<JobEnvironment>> environment = deps_.make_environment();
+    if (!environment) {
+      log::warning("jobs of the cluster cannot start yet: {}", environment.error().to_string());
       co_return;
     }
-    stage_ = *std::move(stage);
+    environment_ = *std::move(environment);
   }
   busy_ = Clock::now();
-  stage_->forget_names(job.order.path);
-  JobOrder order = job.order;
-  order.run = (job.id << 24) + job.runs;
-  Result<JobInfo> begun = stage_->jobs().start(std::move(order));
-  if (!begun && begun.error().code() == StatusCode::kBusy) co_return;  // retried later
-  job.worker = parts_.worker;
-  ++job.begun;
-  if (begun) {
-    running_[job.id] = {.number = begun->id, .begun = job.begun};
-    job.info = *std::move(begun);
-    log::info("job {} of the cluster begins: the {} of {}", job.id, to_string(job.order.kind),
-              job.order.path);
+  environment_->invalidate_names(job.spec.path);
+  JobSpec spec = job.spec;
+  spec.run = (job.id << 24) + job.runs;
+  Result<JobInfo> started = environment_->jobs().start(std::move(spec));
+  if (!started && started.error().code() == StatusCode::kBusy) co_return;  // retried later
+  job.worker = deps_.worker;
+  ++job.starts;
+  if (started) {
+    running_[job.id] = {.number = started->id, .starts = job.starts};
+    job.info = *std::move(started);
+    log::info("job {} of the cluster starts: {} of {}", job.id, to_string(job.spec.kind),
+              job.spec.path);
   } else {
     job.info.state = JobState::kFailed;
     job.info.progress.errors = 1;
-    job.info.errors = {{job.order.path, begun.error()}};
+    job.info.errors = {{job.spec.path, started.error()}};
     ++job.runs;
   }
   static_cast<void>(co_await write(context, std::move(job)));
@@ -200,7 +201,7 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
 // For a job that runs here.
 Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   auto mine = running_.find(job.id);
-  JobTable& table = stage_->jobs();
+  JobTable& table = environment_->jobs();
   const uint64_t number = mine->second.number;
   if (job.cancel) static_cast<void>(table.cancel(number));
   Result<JobInfo> now = table.find(number);
@@ -212,13 +213,13 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   const bool ended = now->state != JobState::kRunning;
   if (!ended && Clock::now() < mine->second.write_at) co_return;
   job.info = *std::move(now);
-  job.worker = parts_.worker;
-  job.begun = mine->second.begun;
+  job.worker = deps_.worker;
+  job.starts = mine->second.starts;
   if (ended) ++job.runs;
   const std::string what =
-      fmt::format("job {} of the cluster, the {} of {}, is {}", job.id, to_string(job.order.kind),
-                  job.order.path, to_string(job.info.state));
-  const Clock::duration pause = pause_of(job);
+      fmt::format("job {} of the cluster, the {} of {}, is {}", job.id, to_string(job.spec.kind),
+                  job.spec.path, to_string(job.info.state));
+  const Clock::duration pause = progress_interval_of(job);
   const RegistryRevision written = co_await write(context, std::move(job));
   if (written == 0) co_return;
   mine->second.write_at = Clock::now() + pause;
@@ -227,45 +228,45 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   mine->second.ended = written;
 }
 
-Task<> ClusterJobRunnerImpl::forget_old(Context context, std::vector<ClusterJob> jobs) {
-  std::erase_if(jobs, [](const ClusterJob& job) { return !job.ended() || job.stands(); });
-  if (jobs.size() <= parts_.ended_max) co_return;
-  const auto lead = parts_.election.condition();
+Task<> ClusterJobRunnerImpl::remove_old(Context context, std::vector<ClusterJob> jobs) {
+  std::erase_if(jobs, [](const ClusterJob& job) { return !job.ended() || job.is_recurring(); });
+  if (jobs.size() <= deps_.ended_max) co_return;
+  const auto lead = deps_.election.condition();
   if (!lead) co_return;
   RegistryChange change{.conditions = {*lead}};
-  for (size_t i = 0; i < jobs.size() - parts_.ended_max; ++i) {
+  for (size_t i = 0; i < jobs.size() - deps_.ended_max; ++i) {
     change.removals.push_back(cluster_job_key(jobs[i].id));
   }
-  Result<RegistryRevision> written = co_await parts_.registry.commit(context, std::move(change));
-  if (!written) log::info("old jobs are not forgotten: {}", written.error().to_string());
+  Result<RegistryRevision> written = co_await deps_.registry.commit(context, std::move(change));
+  if (!written) log::info("failed to remove old jobs: {}", written.error().to_string());
 }
 
 // Returns 0 if the record was not written.
 Task<RegistryRevision> ClusterJobRunnerImpl::write(Context context, ClusterJob job) {
-  const auto lead = parts_.election.condition();
+  const auto lead = deps_.election.condition();
   if (!lead) co_return 0;
   const std::string key = cluster_job_key(job.id);
-  RegistryChange change{.conditions = {*lead, {key, job.changed}},
+  RegistryChange change{.conditions = {*lead, {key, job.revision}},
                         .puts = {{key, encode_cluster_job(job)}}};
-  Result<RegistryRevision> written = co_await parts_.registry.commit(context, std::move(change));
-  if (!written && written.error().code() != StatusCode::kChanged && !context.cancelled()) {
-    log::info("job {} is not written: {}", job.id, written.error().to_string());
+  Result<RegistryRevision> written = co_await deps_.registry.commit(context, std::move(change));
+  if (!written && written.error().code() != StatusCode::kVersionChanged && !context.cancelled()) {
+    log::info("failed to write the record of job {}: {}", job.id, written.error().to_string());
   }
   co_return written ? *written : 0;
 }
 
-Task<> ClusterJobRunnerImpl::leave_stage() {
-  if (stage_ == nullptr) co_return;
-  co_await stage_->stop();
-  stage_.reset();
+Task<> ClusterJobRunnerImpl::drop_environment() {
+  if (environment_ == nullptr) co_return;
+  co_await environment_->stop();
+  environment_.reset();
   running_.clear();
 }
 
 }  // namespace
 
-std::unique_ptr<ClusterJobRunner> ClusterJobRunner::start(ClusterJobRunnerParts parts,
+std::unique_ptr<ClusterJobRunner> ClusterJobRunner::start(ClusterJobRunnerDeps deps,
                                                           Executor& executor) {
-  auto runner = std::make_unique<ClusterJobRunnerImpl>(std::move(parts));
+  auto runner = std::make_unique<ClusterJobRunnerImpl>(std::move(deps));
   executor.spawn(runner->run());
   return runner;
 }

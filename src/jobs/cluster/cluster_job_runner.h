@@ -8,39 +8,39 @@
 #include <string>
 
 #include "cluster/election.h"
-#include "jobs/cluster/cluster_job_book.h"
+#include "jobs/cluster/cluster_job_store.h"
 #include "jobs/job_table.h"
 
 namespace leat {
 
 // The environment of a leader's jobs: the names and the cache of the whole cluster.
-class JobStage {
+class JobEnvironment {
  public:
-  virtual ~JobStage() = default;
+  virtual ~JobEnvironment() = default;
   virtual JobTable& jobs() = 0;
   // Drops cached names at and below the path, so that they are requested again.
-  virtual void forget_names(const std::string& path) = 0;
+  virtual void invalidate_names(const std::string& path) = 0;
   // Ends its jobs as well. No call may follow.
   virtual Task<> stop() = 0;
 };
 
-struct ClusterJobRunnerParts {
+struct ClusterJobRunnerDeps {
   Registry& registry;
   Election& election;
-  ClusterJobBook& book;
+  ClusterJobStore& store;
   std::string worker;  // this worker, in hexadecimal
-  // Called when there is work. The stage has all known mounts of the cluster.
-  std::function<Result<std::unique_ptr<JobStage>>()> make_stage;
+  // Called when there is work. The environment has all known mounts of the cluster.
+  std::function<Result<std::unique_ptr<JobEnvironment>>()> make_environment;
   size_t ended_max = 100;  // ended jobs that are kept
   // Debounce: minimum time from an event, and from the job's last start, to the start of a
   // recurring job.
-  Clock::duration settle = std::chrono::seconds(5);
+  Clock::duration debounce = std::chrono::seconds(5);
 };
 
 class ClusterJobRunner {
  public:
-  // All of `parts` must outlive it. stop() must have ended before its destruction.
-  static std::unique_ptr<ClusterJobRunner> start(ClusterJobRunnerParts parts, Executor& executor);
+  // All of `deps` must outlive it. stop() must have ended before its destruction.
+  static std::unique_ptr<ClusterJobRunner> start(ClusterJobRunnerDeps deps, Executor& executor);
   virtual ~ClusterJobRunner() = default;
   // Records that a name changed, or a mount appeared, at this path of the namespace. Every worker
   // receives these events, so that any next leader has them. Returns at once.

@@ -7,22 +7,23 @@
 
 #include "cluster/cluster_view.h"
 #include "jobs/file_copier.h"
-#include "peer/peer_router.h"
 #include "peer/peer_table.h"
+#include "peer/routing/peer_router.h"
 
 namespace leat {
 
 class PeerCopier : public FileCopier {
  public:
   // Both must outlive it, and it must outlive its copies.
-  PeerCopier(ClusterMap& map, const PeerTable& peers) : map_(map), router_(map, peers) {}
+  PeerCopier(ClusterViewSource& views, const PeerTable& peers)
+      : views_(views), router_(views, peers) {}
 
-  std::unique_ptr<FileCopy> begin(FileRefPtr file, CopyGoal goal) override;
+  std::unique_ptr<FileCopy> begin(FileRefPtr file, CopySpec spec) override;
 
  private:
   class OneCopy;
 
-  ClusterMap& map_;
+  ClusterViewSource& views_;
   const PeerRouter router_;
 };
 

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "peer/cluster_source.h"
-#include "peer/made_cluster_test.h"
+#include "peer/fake_cluster_test.h"
+#include "peer/sources/cluster_source.h"
 
 namespace leat {
 namespace {
 
-using testing::MadeCluster;
+using testing::FakeCluster;
 
 class PeerCopierTest : public ::testing::Test {
  protected:
@@ -21,17 +21,17 @@ class PeerCopierTest : public ::testing::Test {
     return std::make_shared<const FileRef>(
         FileRef::make(cluster_store_id("made"), path, Version::etag("\"x\""), size));
   }
-  testing::MadePeer& owner(const std::string& key) {
+  testing::FakePeer& owner(const std::string& key) {
     return cluster_.owner_of(PlacementKey::stripe(cluster_.store().id(), key, 0));
   }
   Result<CopyStep> step(FileCopy& copy, ByteRange range) {
-    return executor_.wait(
+    return executor_.block_on(
         copy.step(Context::background().with_timeout(std::chrono::seconds(20)), range));
   }
 
   Executor executor_{{.threads = 2}};
-  MadeCluster cluster_{4};
-  PeerCopier copier_{cluster_.map(), cluster_.table()};
+  FakeCluster cluster_{4};
+  PeerCopier copier_{cluster_.views(), cluster_.table()};
 };
 
 TEST_F(PeerCopierTest, AllStepsGoToWhoHoldsTheFirstStripe) {
@@ -43,16 +43,16 @@ TEST_F(PeerCopierTest, AllStepsGoToWhoHoldsTheFirstStripe) {
   }
   ASSERT_EQ(owner("prefix/large").copied.size(), 1u);
   EXPECT_EQ(owner("prefix/large").copied[0].to, "/out/large");
-  EXPECT_EQ(cluster_.asked(), 40);
+  EXPECT_EQ(cluster_.requests(), 40);
 }
 
-TEST_F(PeerCopierTest, AnotherOneBeginsWhereTheFirstDoesNotAnswer) {
+TEST_F(PeerCopierTest, UnresponsiveWorkerFailsOverAtStart) {
   owner("prefix/small").up = false;
   const auto copy = copier_.begin(file("train/small", 100), {.to = "/out/small"});
   EXPECT_EQ(step(*copy, {0, 100})->state, CopyState::kWritten);
 }
 
-TEST_F(PeerCopierTest, OneThatIsLostInTheMidstIsUnavailableAndAnotherCopyDoes) {
+TEST_F(PeerCopierTest, LostWorkerIsUnavailableAndCopyRestarts) {
   const auto copy = copier_.begin(file("train/large", 16 * kMiB), {.to = "/out/large"});
   ASSERT_TRUE(step(*copy, {0, 8 * kMiB}));
   owner("prefix/large").up = false;

@@ -20,13 +20,13 @@ std::string without_slashes(std::string path) {
 }
 
 // The path as sent: a directory ends with a slash.
-std::string told_path(const PeerChange& change) {
-  return join_path(change.mount.empty() ? "/" : change.mount, change.key);
+std::string sent_path(const Invalidation& invalidation) {
+  return join_path(invalidation.mount.empty() ? "/" : invalidation.mount, invalidation.key);
 }
 
 }  // namespace
 
-MountedKey find_mounted(const ClusterView& view, std::string_view key) {
+ResolvedKey resolve_key(const ClusterView& view, std::string_view key) {
   const std::string path = path_of(key);
   const ClusterMount* mount = view.mount_of(path);
   if (mount == nullptr) return {};
@@ -52,7 +52,7 @@ std::vector<std::string> mounted_names(const ClusterView& view, std::string_view
   return {names.begin(), names.end()};
 }
 
-bool leads_to_mount(const ClusterView& view, std::string_view key) {
+bool is_mount_or_ancestor(const ClusterView& view, std::string_view key) {
   const std::string path = path_of(key);
   for (const auto& [at, mount] : view.mounts) {
     if (is_at_or_below(at, path)) return true;
@@ -60,13 +60,13 @@ bool leads_to_mount(const ClusterView& view, std::string_view key) {
   return path == "/";
 }
 
-std::string changed_path(const PeerChange& change) {
-  return without_slashes(told_path(change));
+std::string invalidated_path(const Invalidation& invalidation) {
+  return without_slashes(sent_path(invalidation));
 }
 
-std::string changed_directory(const PeerChange& change) {
-  std::string path = told_path(change);
-  if (change.kind == PeerChange::Kind::kObject) path.resize(path.rfind('/') + 1);
+std::string invalidated_directory(const Invalidation& invalidation) {
+  std::string path = sent_path(invalidation);
+  if (invalidation.kind == Invalidation::Kind::kObject) path.resize(path.rfind('/') + 1);
   return without_slashes(std::move(path));
 }
 

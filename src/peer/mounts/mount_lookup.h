@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "cluster/cluster_view.h"
-#include "peer/changes.h"
+#include "wire/invalidations.h"
 
 namespace leat {
 
 // A client's key is a path without its leading slash: "data/train/1.jpg"; directories end in '/'.
-struct MountedKey {
+struct ResolvedKey {
   const ClusterMount* mount = nullptr;  // null: above all mounts
   std::string key{};                    // key in the mount's store
 };
 
-MountedKey find_mounted(const ClusterView& view, std::string_view key);
+ResolvedKey resolve_key(const ClusterView& view, std::string_view key);
 // The inverse: `store_key` is below the mount's prefix.
 std::string client_key(const ClusterMount& mount, std::string_view store_key);
 
@@ -25,11 +25,11 @@ std::string client_key(const ClusterMount& mount, std::string_view store_key);
 // or ancestors of mounts.
 std::vector<std::string> mounted_names(const ClusterView& view, std::string_view key);
 // Returns true if the directory is a mount or an ancestor of one.
-bool leads_to_mount(const ClusterView& view, std::string_view key);
+bool is_mount_or_ancestor(const ClusterView& view, std::string_view key);
 
 // Return namespace paths: of the changed thing, and of the directory to list again. For an object
 // that is its parent directory.
-std::string changed_path(const PeerChange& change);
-std::string changed_directory(const PeerChange& change);
+std::string invalidated_path(const Invalidation& invalidation);
+std::string invalidated_directory(const Invalidation& invalidation);
 
 }  // namespace leat

@@ -18,11 +18,11 @@ Freshness freshness_of(const ClusterMount& mount) {
       settings.mount.insert(*given);
     }
   }
-  const Result<MadePolicy> made = make_policy(mount.path, settings, {});
-  return made ? made->policy.freshness : Freshness();
+  const Result<ParsedPolicy> parsed = parse_policy(mount.path, settings, {});
+  return parsed ? parsed->policy.freshness : Freshness();
 }
 
-bool ages(const Freshness& freshness) {
+bool expires(const Freshness& freshness) {
   return freshness.mode == Freshness::Mode::kMaxAge || freshness.mode == Freshness::Mode::kValidate;
 }
 
@@ -31,21 +31,21 @@ bool ages(const Freshness& freshness) {
 NameTtl name_ttl_of(const ClusterMount& mount) {
   const Freshness freshness = freshness_of(mount);
   NameTtl ttl;
-  if (ages(freshness)) ttl.present = freshness.max_age;
-  ttl.missing = freshness.missing_age() / 2;
+  if (expires(freshness)) ttl.present = freshness.max_age;
+  ttl.missing = freshness.effective_negative_ttl() / 2;
   return ttl;
 }
 
 NameTtl MountTtls::of(const ClusterViewPtr& view, std::string_view key) {
-  const ClusterMount* mount = find_mounted(*view, key).mount;
+  const ClusterMount* mount = resolve_key(*view, key).mount;
   if (mount == nullptr) return {};
   std::lock_guard lock(mutex_);
   if (view_ != view) {
     by_mount_.clear();
     view_ = view;
   }
-  const auto known = by_mount_.find(mount->path);
-  if (known != by_mount_.end()) return known->second;
+  const auto cached = by_mount_.find(mount->path);
+  if (cached != by_mount_.end()) return cached->second;
   return by_mount_[mount->path] = name_ttl_of(*mount);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MountTtls: how long clients may cache names of a cluster's mounts, from the mount options
-// `freshness` and `negative_age`.
+// `freshness` and `negative_ttl`.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace leat {
 
-// Half of `negative_age` is used up by the worker, so half is left for the client. A mount with
+// Half of `negative_ttl` is used up by the worker, so half is left for the client. A mount with
 // unreadable options gets the default ages.
 NameTtl name_ttl_of(const ClusterMount& mount);
 

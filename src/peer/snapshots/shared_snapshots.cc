@@ -20,27 +20,27 @@ namespace {
 constexpr size_t kCorruptMax = 3;
 
 template <class T>
-PeerReply<T> has_none() {
-  return {PeerReach::kNotReached,
+PeerReply<T> unsupported() {
+  return {PeerOutcome::kUnreachable,
           error(StatusCode::kUnsupported, "this worker knows no snapshots; upgrade it"), 0};
 }
 
-Task<PeerReply<std::vector<SharedSnapshot>>> ask_list(PeerPtr peer, Context context) {
+Task<PeerReply<std::vector<SharedSnapshot>>> list_from(PeerPtr peer, Context context) {
   SnapshotPeer* snapshots = peer->snapshots();
-  if (snapshots == nullptr) co_return has_none<std::vector<SharedSnapshot>>();
+  if (snapshots == nullptr) co_return unsupported<std::vector<SharedSnapshot>>();
   co_return co_await snapshots->list(std::move(context));
 }
 
-Task<PeerReply<SnapshotBuild>> ask_build(PeerPtr peer, Context context, SnapshotOrder order,
-                                         PeerRoute route) {
+Task<PeerReply<SnapshotBuild>> build_at(PeerPtr peer, Context context, SnapshotRequest request,
+                                        PeerRoute route) {
   SnapshotPeer* snapshots = peer->snapshots();
-  if (snapshots == nullptr) co_return has_none<SnapshotBuild>();
-  co_return co_await snapshots->build(std::move(context), std::move(order), std::move(route));
+  if (snapshots == nullptr) co_return unsupported<SnapshotBuild>();
+  co_return co_await snapshots->build(std::move(context), std::move(request), std::move(route));
 }
 
-Task<PeerReply<uint64_t>> ask_remove(PeerPtr peer, Context context, std::string name) {
+Task<PeerReply<uint64_t>> remove_at(PeerPtr peer, Context context, std::string name) {
   SnapshotPeer* snapshots = peer->snapshots();
-  if (snapshots == nullptr) co_return has_none<uint64_t>();
+  if (snapshots == nullptr) co_return unsupported<uint64_t>();
   co_return co_await snapshots->remove(std::move(context), std::move(name));
 }
 
@@ -87,11 +87,10 @@ class PartialFile {
 }  // namespace
 
 Task<Result<std::vector<SharedSnapshot>>> SharedSnapshots::list(Context context) const {
-  PeerRouter::Ask<std::vector<SharedSnapshot>> ask = [context](PeerPtr peer, const PeerRoute&) {
-    return ask_list(std::move(peer), context);
-  };
-  return router_.ask<std::vector<SharedSnapshot>>(context, snapshot_place(""), "its snapshots",
-                                                  std::move(ask));
+  PeerRouter::Attempt<std::vector<SharedSnapshot>> attempt =
+      [context](PeerPtr peer, const PeerRoute&) { return list_from(std::move(peer), context); };
+  return router_.request<std::vector<SharedSnapshot>>(context, snapshot_placement(""),
+                                                      "its snapshots", std::move(attempt));
 }
 
 Task<Result<SharedSnapshot>> SharedSnapshots::find(Context context, std::string name) const {
@@ -107,36 +106,37 @@ Task<Result<SharedSnapshot>> SharedSnapshots::find(Context context, std::string 
 Task<Result<SharedSnapshot>> SharedSnapshots::build(
     Context context, std::string name, std::string folder,
     std::function<void(const SnapshotBuild&)> progress) const {
-  const SnapshotOrder order{
+  const SnapshotRequest request{
       .name = name, .folder = std::move(folder), .run = Id128::random().to_hex()};
-  PeerRouter::Ask<SnapshotBuild> ask = [context, order](PeerPtr peer, PeerRoute route) {
-    return ask_build(std::move(peer), context, order, std::move(route));
+  PeerRouter::Attempt<SnapshotBuild> attempt = [context, request](PeerPtr peer, PeerRoute route) {
+    return build_at(std::move(peer), context, request, std::move(route));
   };
   while (true) {
-    Result<SnapshotBuild> now = co_await router_.ask<SnapshotBuild>(
-        context, snapshot_place(name), fmt::format("the snapshot '{}'", name), ask);
+    Result<SnapshotBuild> now = co_await router_.request<SnapshotBuild>(
+        context, snapshot_placement(name), fmt::format("the snapshot '{}'", name), attempt);
     if (!now) co_return Error(now.error());
     if (progress) progress(*now);
-    if (now->made) co_return *std::move(now->made);
+    if (now->built) co_return *std::move(now->built);
     LEAT_CO_CHECK_OK(context.check("making a snapshot"));
   }
 }
 
 Task<Result<>> SharedSnapshots::remove(Context context, std::string name) const {
-  PeerRouter::Ask<uint64_t> ask = [context, name](PeerPtr peer, const PeerRoute&) {
-    return ask_remove(std::move(peer), context, name);
+  PeerRouter::Attempt<uint64_t> attempt = [context, name](PeerPtr peer, const PeerRoute&) {
+    return remove_at(std::move(peer), context, name);
   };
-  Result<uint64_t> removed = co_await router_.ask<uint64_t>(
-      context, snapshot_place(name), fmt::format("the snapshot '{}'", name), std::move(ask));
+  Result<uint64_t> removed = co_await router_.request<uint64_t>(
+      context, snapshot_placement(name), fmt::format("the snapshot '{}'", name),
+      std::move(attempt));
   if (!removed) co_return Error(removed.error());
   co_return Result<>();
 }
 
 // Returns the likely holders in order: the ring's candidates, then all other workers.
 std::vector<WorkerId> SharedSnapshots::holders(const std::string& name) const {
-  const ClusterViewPtr view = map_.view();
+  const ClusterViewPtr view = views_.view();
   std::vector<WorkerId> all =
-      view->ring.candidates(snapshot_place(name), view->ring.members().size());
+      view->ring.candidates(snapshot_placement(name), view->ring.members().size());
   for (const auto& [id, worker] : view->workers) {
     if (std::ranges::find(all, id) == all.end()) all.push_back(id);
   }
@@ -151,7 +151,7 @@ Task<Result<std::string>> SharedSnapshots::piece(Context context, SharedSnapshot
     const PeerPtr peer = peers_.find(id);
     SnapshotPeer* snapshots = peer == nullptr ? nullptr : peer->snapshots();
     if (snapshots == nullptr || !peer->usable()) {
-      failures.push_back(peers_.name_of(id) + " is not answering");
+      failures.push_back(peers_.name_of(id) + " does not respond");
       continue;
     }
     PeerReply<std::string> reply = co_await snapshots->read(context, snapshot.id, range);
@@ -197,7 +197,7 @@ Task<Result<>> SharedSnapshots::fetch(Context context, SharedSnapshot snapshot,
     fetched = co_await download(context, snapshot, path, from);
     if (!fetched) ::unlink(partial_of(path).c_str());
     if (fetched || fetched.error().code() != StatusCode::kCorrupt) co_return fetched;
-    log::warning("{}; {} is asked last", fetched.error().to_string(), peers_.name_of(from.front()));
+    log::warning("{}; {} is tried last", fetched.error().to_string(), peers_.name_of(from.front()));
     std::ranges::rotate(from, from.begin() + 1);
   }
   co_return fetched;

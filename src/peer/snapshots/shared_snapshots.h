@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cluster/cluster_view.h"
-#include "peer/peer_router.h"
+#include "peer/routing/peer_router.h"
 #include "peer/snapshots/snapshot_peer.h"
 #include "runtime/executor.h"
 
@@ -17,8 +17,8 @@ namespace leat {
 class SharedSnapshots {
  public:
   // All must outlive the object.
-  SharedSnapshots(ClusterMap& map, const PeerTable& peers, Executor& executor)
-      : map_(map), peers_(peers), executor_(executor), router_(map, peers) {}
+  SharedSnapshots(ClusterViewSource& views, const PeerTable& peers, Executor& executor)
+      : views_(views), peers_(peers), executor_(executor), router_(views, peers) {}
 
   Task<Result<std::vector<SharedSnapshot>>> list(Context context) const;
   // kNotFound lists the existing names.
@@ -42,7 +42,7 @@ class SharedSnapshots {
   Task<Result<>> download(Context context, SharedSnapshot snapshot, std::string path,
                           std::vector<WorkerId> from) const;
 
-  ClusterMap& map_;
+  ClusterViewSource& views_;
   const PeerTable& peers_;
   Executor& executor_;
   const PeerRouter router_;

@@ -8,7 +8,7 @@
 
 #include "model/byte_range.h"
 #include "peer/peer.h"
-#include "peer/snapshots/shared_snapshot.h"
+#include "wire/shared_snapshot.h"
 
 namespace leat {
 
@@ -20,7 +20,7 @@ class SnapshotPeer {
   virtual Task<PeerReply<std::vector<SharedSnapshot>>> list(Context context) = 0;
   // Starts the build, or waits a moment for the end of a running one. kExists if the caller may not
   // replace an existing one of that name.
-  virtual Task<PeerReply<SnapshotBuild>> build(Context context, SnapshotOrder order,
+  virtual Task<PeerReply<SnapshotBuild>> build(Context context, SnapshotRequest request,
                                                PeerRoute route) = 0;
   // kNotFound if there is none. Returns the size of its file.
   virtual Task<PeerReply<uint64_t>> remove(Context context, std::string name) = 0;

@@ -26,7 +26,7 @@ Result<struct stat> stat_open(const File& file, const std::string& path) {
 }
 
 Error changed(const std::string& path, const Version& now, const Version& wanted) {
-  return error(StatusCode::kChanged,
+  return error(StatusCode::kVersionChanged,
                fmt::format("cannot read {}: it is {} now, not {} any more; open it again", path,
                            now.to_string(), wanted.to_string()));
 }
@@ -81,7 +81,7 @@ Result<> CheckedFile::check_unchanged() const {
 }
 
 Status CheckedFile::became_shorter() const {
-  return {StatusCode::kChanged,
+  return {StatusCode::kVersionChanged,
           fmt::format("cannot read {}: it became shorter while it was read", path)};
 }
 

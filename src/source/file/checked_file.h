@@ -23,15 +23,15 @@ struct CheckedFile {
   uint64_t size = 0;
   bool local = false;  // on a local disk of this host: its reads always end
 
-  // Returns kChanged if the file is not `if_version` (where that is set), kNotFound if it is not a
-  // regular file.
+  // Returns kVersionChanged if the file is not `if_version` (where that is set), kNotFound if it is
+  // not a regular file.
   static Result<CheckedFile> open(const std::string& key, const Version& if_version);
 
   // Returns kOutOfRange if the file is shorter than `offset` + `bytes`.
   Result<> check_range(uint64_t offset, uint64_t bytes) const;
-  // Returns kChanged if the file no longer has the version that was opened. Call it after a read: a
-  // writer changes the times before the bytes, so a reader that got new bytes sees new times. Never
-  // waits for a local file: the inode of an open file is in memory.
+  // Returns kVersionChanged if the file no longer has the version that was opened. Call it after a
+  // read: a writer changes the times before the bytes, so a reader that got new bytes sees new
+  // times. Never waits for a local file: the inode of an open file is in memory.
   Result<> check_unchanged() const;
   Status became_shorter() const;
 };

@@ -27,8 +27,8 @@ Result<std::string> resolved(const std::string& path) {
 
 class Confines {
  public:
-  Confines(std::vector<std::string> folders, std::function<void(const Status&)> refused)
-      : folders_(std::move(folders)), refused_(std::move(refused)) {}
+  Confines(std::vector<std::string> folders, std::function<void(const Status&)> on_denied)
+      : folders_(std::move(folders)), on_denied_(std::move(on_denied)) {}
 
   // Blocks.
   Result<> check(const std::string& key) const {
@@ -41,13 +41,13 @@ class Confines {
                         fmt::format("/{} leads to {}, outside the folders that this worker allows "
                                     "(worker.local_paths)",
                                     key, path));
-    refused_(status);
+    on_denied_(status);
     return Error(status);
   }
 
  private:
   const std::vector<std::string> folders_;
-  const std::function<void(const Status&)> refused_;
+  const std::function<void(const Status&)> on_denied_;
 };
 using ConfinesPtr = std::shared_ptr<const Confines>;
 
@@ -66,18 +66,18 @@ class ConfinedWriter : public ObjectWriter {
   ConfinedWriter(ObjectWriterPtr writer, ConfinesPtr confines, std::string key)
       : writer_(std::move(writer)), confines_(std::move(confines)), key_(std::move(key)) {}
 
-  bool repeats() const override { return writer_->repeats(); }
+  bool is_retryable() const override { return writer_->is_retryable(); }
   Task<Result<>> append(Context context, std::span<const std::byte> part,
-                        AttemptTerms terms) override {
+                        AttemptTimeouts timeouts) override {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {key_}));
-    co_return co_await writer_->append(context, part, terms);
+    co_return co_await writer_->append(context, part, timeouts);
   }
-  Task<Result<SourceObject>> finish(Context context, AttemptTerms terms) override {
+  Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) override {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {key_}));
-    co_return co_await writer_->finish(context, terms);
+    co_return co_await writer_->complete(context, timeouts);
   }
-  Task<Result<>> abandon(Context context, AttemptTerms terms) override {
-    return writer_->abandon(std::move(context), terms);
+  Task<Result<>> abort(Context context, AttemptTimeouts timeouts) override {
+    return writer_->abort(std::move(context), timeouts);
   }
 
  private:
@@ -94,7 +94,7 @@ class ConfinedFiles : public Source {
   const StoreId& id() const override { return files_->id(); }
   const std::string& name() const override { return files_->name(); }
   const SourceCapabilities& capabilities() const override { return files_->capabilities(); }
-  unsigned window() const override { return files_->window(); }
+  unsigned concurrency_hint() const override { return files_->concurrency_hint(); }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {request.key}));
@@ -149,9 +149,9 @@ bool is_in_folders(std::string_view path, const std::vector<std::string>& folder
 }
 
 SourcePtr confine_files(SourcePtr files, std::vector<std::string> folders,
-                        std::function<void(const Status&)> refused) {
+                        std::function<void(const Status&)> on_denied) {
   return std::make_shared<ConfinedFiles>(
-      std::move(files), std::make_shared<const Confines>(std::move(folders), std::move(refused)));
+      std::move(files), std::make_shared<const Confines>(std::move(folders), std::move(on_denied)));
 }
 
 }  // namespace leat

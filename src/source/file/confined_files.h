@@ -20,8 +20,8 @@ namespace leat {
 bool is_in_folders(std::string_view path, const std::vector<std::string>& folders);
 
 // Wraps `files`, a FileSource. `folders` are absolute paths, which may be links themselves. Each
-// rejection is kPermissionDenied and is also passed to `refused`, on any thread.
+// rejection is kPermissionDenied and is also passed to `on_denied`, on any thread.
 SourcePtr confine_files(SourcePtr files, std::vector<std::string> folders,
-                        std::function<void(const Status&)> refused);
+                        std::function<void(const Status&)> on_denied);
 
 }  // namespace leat

@@ -51,20 +51,20 @@ class ConfinedFilesTest : public ::testing::Test {
   std::string key(const std::string& name) { return (folder_ / name).string().substr(1); }
   StatusCode read(Source& source, const std::string& name) {
     std::string into(4, '?');
-    auto done = executor_.wait(source.read(Context::background(), {key(name), {0, 4}, {}},
-                                           std::as_writable_bytes(std::span(into))));
+    auto done = executor_.block_on(source.read(Context::background(), {key(name), {0, 4}, {}},
+                                               std::as_writable_bytes(std::span(into))));
     if (!done) return done.error().code();
     EXPECT_EQ(into, "good");
     return StatusCode();
   }
   StatusCode write(const std::string& name) {
     const std::string text = "evil";
-    auto done = executor_.wait(
+    auto done = executor_.block_on(
         source_->write(Context::background(), {.key = key(name)}, std::as_bytes(std::span(text))));
     return done ? StatusCode() : done.error().code();
   }
   StatusCode list(const std::string& name) {
-    auto done = executor_.wait(source_->list(Context::background(), {key(name), false, ""}));
+    auto done = executor_.block_on(source_->list(Context::background(), {key(name), false, ""}));
     return done ? StatusCode() : done.error().code();
   }
 
@@ -85,9 +85,9 @@ TEST_F(ConfinedFilesTest, FilesBelowAreServed) {
 TEST_F(ConfinedFilesTest, LinksOutLeadNowhere) {
   for (const char* name : {"outside/secret", "allowed/escape", "allowed/door/secret"}) {
     EXPECT_EQ(read(*source_, name), StatusCode::kPermissionDenied) << name;
-    auto there = executor_.wait(source_->stat(Context::background(), {key(name)}));
+    auto there = executor_.block_on(source_->stat(Context::background(), {key(name)}));
     EXPECT_EQ(there.error().code(), StatusCode::kPermissionDenied) << name;
-    auto open = executor_.wait(source_->open_file(Context::background(), {key(name), {}}));
+    auto open = executor_.block_on(source_->open_file(Context::background(), {key(name), {}}));
     EXPECT_EQ(open.error().code(), StatusCode::kPermissionDenied) << name;
   }
   EXPECT_EQ(list("allowed/door/"), StatusCode::kPermissionDenied);
@@ -100,16 +100,16 @@ TEST_F(ConfinedFilesTest, NothingIsChangedOutside) {
   EXPECT_EQ(write("allowed/door/new"), StatusCode::kPermissionDenied);
   auto writer = source_->begin_write({.key = key("allowed/door/parts")});
   ASSERT_TRUE(writer);
-  EXPECT_EQ(executor_.wait((*writer)->finish(Context::background(), {})).error().code(),
+  EXPECT_EQ(executor_.block_on((*writer)->complete(Context::background(), {})).error().code(),
             StatusCode::kPermissionDenied);
-  auto moved = executor_.wait(source_->rename(
+  auto moved = executor_.block_on(source_->rename(
       Context::background(), {key("allowed/below/file"), key("allowed/door/file")}));
   EXPECT_EQ(moved.error().code(), StatusCode::kPermissionDenied);
-  auto copied = executor_.wait(
+  auto copied = executor_.block_on(
       source_->copy(Context::background(), {key("outside/secret"), key("allowed/secret")}));
   EXPECT_EQ(copied.error().code(), StatusCode::kPermissionDenied);
   auto removed =
-      executor_.wait(source_->remove(Context::background(), {{key("allowed/door/secret")}}));
+      executor_.block_on(source_->remove(Context::background(), {{key("allowed/door/secret")}}));
   EXPECT_EQ(removed.error().code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "outside"), {}), 1);
 }

@@ -150,7 +150,7 @@ class Walk {
   const ListRequest& request_;
   const size_t page_entries_;
   ListPage page_;
-  source_metrics::LeftOut left_out_;
+  source_metrics::SkippedKeys left_out_;
   std::vector<Identity> entered_;  // from the root to the current directory
 };
 

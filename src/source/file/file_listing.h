@@ -22,7 +22,7 @@ bool links_to_ancestor(const std::string& key, const struct stat& info);
 
 struct FilePage {
   ListPage page;
-  source_metrics::LeftOut left_out;
+  source_metrics::SkippedKeys skipped;
 };
 
 // Lists one page. `page_entries` bounds the pages of recursive listings only. One level is read and

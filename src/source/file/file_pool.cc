@@ -18,8 +18,8 @@ FilePool::FilePool(unsigned threads)
     : free_(std::make_shared<Semaphore>(threads)), threads_("leat-files", threads) {}
 
 void FilePool::post(std::move_only_function<void()> call) {
-  threads_.post([call = std::move(call)](const Status* refused) mutable {
-    if (refused == nullptr) call();
+  threads_.post([call = std::move(call)](const Status* rejected) mutable {
+    if (rejected == nullptr) call();
   });
 }
 

@@ -13,7 +13,7 @@
 #include "runtime/blocking_pool.h"
 #include "runtime/context.h"
 #include "runtime/semaphore.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -37,7 +37,7 @@ class FilePool {
   void post(std::move_only_function<void()> call);
 
  private:
-  // One permit per thread, so that a waiting caller can give up.
+  // One permit per thread, so that a waiting caller can be cancelled.
   const std::shared_ptr<Semaphore> free_;
   BlockingPool threads_;
 };
@@ -50,10 +50,10 @@ Task<std::invoke_result_t<F>> FilePool::run(Context context, const char* what, F
     co_return Error(permit.error().with_context(
         "the file systems of this host have not answered the calls before this one"));
   }
-  auto result = SharedResult<Value>::make();
+  auto result = SharedPromise<Value>::make();
   threads_.post([free = free_, permit = *std::move(permit), result,
-                 call = std::move(call)](const Status* refused) mutable {
-    Result<Value> value = refused == nullptr ? call() : Result<Value>(Error(*refused));
+                 call = std::move(call)](const Status* rejected) mutable {
+    Result<Value> value = rejected == nullptr ? call() : Result<Value>(Error(*rejected));
     {
       Semaphore::Permit back = std::move(permit);
     }

@@ -28,7 +28,7 @@ class FilePoolTest : public ::testing::Test {
       until.wait();
       return 1;
     };
-    return executor_->wait(pool_.run(std::move(context), "a read", call));
+    return executor_->block_on(pool_.run(std::move(context), "a read", call));
   }
   void wake() {
     wake_.set_value();
@@ -54,15 +54,16 @@ TEST_F(FilePoolTest, ACallThatHangsIsLeftBehindByItsContext) {
   executor_.reset();  // does not wait for hanging calls
 }
 
-TEST_F(FilePoolTest, WhenAllThreadsHangCallersGiveUpTooAndGoOnAfterwards) {
+TEST_F(FilePoolTest, CallersTimeOutWhileAllThreadsHang) {
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(hang(Context::background().with_timeout(1ms)));
   auto call = []() -> Result<int> { return 7; };
-  auto waited = executor_->wait(pool_.run(Context::background().with_timeout(5ms), "a read", call));
+  auto waited =
+      executor_->block_on(pool_.run(Context::background().with_timeout(5ms), "a read", call));
   ASSERT_FALSE(waited);
   EXPECT_EQ(waited.error().code(), StatusCode::kTimedOut);
   EXPECT_THAT(waited.error().to_string(), HasSubstr("calls before this one"));
   wake();
-  EXPECT_EQ(executor_->wait(pool_.run(Context::background(), "a read", call)).value(), 7);
+  EXPECT_EQ(executor_->block_on(pool_.run(Context::background(), "a read", call)).value(), 7);
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 #include "base/bytes.h"
 #include "runtime/io_ring.h"
 #include "runtime/page_cache.h"
-#include "runtime/shared_result.h"
+#include "runtime/shared_promise.h"
 #include "source/file/file_pool.h"
 
 namespace leat {
 namespace {
 
-// Maximum bytes per disk request. A caller that gives up waits for at most one request, since the
+// Maximum bytes per disk request. A cancelled caller waits for at most one request, since the
 // kernel completes a started read. With smaller pieces, several readers of one file disturb the
 // kernel's sequential detection, which is per descriptor. Two concurrent 4 MiB ranges took more
 // than twice as long in pieces of 1 MiB.
@@ -37,11 +37,11 @@ Error failed(int reason) {
 
 Task<Result<size_t>> read_piece(Context context, SourceFilePtr file, uint64_t offset,
                                 std::span<std::byte> into) {
-  auto outcome = SharedResult<int>::make();
+  auto outcome = SharedPromise<int>::make();
   IoRing::Completion completion = [outcome](int result) { outcome->set(result); };
   IoRing* const ring = ring_of_process();
   const auto size = static_cast<unsigned>(into.size());
-  const auto by = size > kOnePartBytes ? IoRing::By::kWorker : IoRing::By::kSubmitter;
+  const auto by = size > kOnePartBytes ? IoRing::Issuer::kWorker : IoRing::Issuer::kSubmitter;
   if (ring != nullptr && ring->read(file->fd(), into.data(), size, offset, completion, by)) {
     // Not the caller's context: the kernel uses the memory until it is done.
     Result<int> result = co_await outcome->wait(Context::background(), "a disk");

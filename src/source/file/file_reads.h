@@ -4,7 +4,7 @@
 // available.
 #pragma once
 
-#include "source/file/source_file.h"
+#include "source/source_file.h"
 
 namespace leat {
 

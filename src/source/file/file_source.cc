@@ -27,13 +27,13 @@ namespace {
 // Bytes per read; small enough to be copied out of a core's cache.
 constexpr size_t kPieceBytes = 256 * 1024;
 
-// The caller's memory. It is not written after the caller has given up.
+// The caller's memory. It is not written after the caller was cancelled.
 class ReadTarget {
  public:
   explicit ReadTarget(std::span<std::byte> into) : into_(into) {}
 
   size_t size() const { return into_.size(); }
-  // Returns false if the caller has given up.
+  // Returns false if the caller was cancelled.
   bool write(size_t at, std::span<const std::byte> piece) {
     std::lock_guard lock(mutex_);
     if (given_up_) return false;
@@ -94,7 +94,8 @@ Result<> read_remote(const CheckedFile& opened, uint64_t offset, ReadTarget& tar
     if (got < 0) return Error(status_from_errno(errno, "cannot read " + opened.path));
     if (got == 0) return Error(opened.became_shorter());
     std::span<const std::byte> piece(memory.get(), static_cast<size_t>(got));
-    if (!target.write(done, piece)) return error(StatusCode::kCancelled, "nobody waits any more");
+    if (!target.write(done, piece))
+      return error(StatusCode::kCancelled, "the caller no longer waits");
     done += piece.size();
   }
   return opened.check_unchanged();
@@ -132,7 +133,8 @@ FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess ac
     : page_entries_(page_entries),
       access_(access),
       io_timeout_(io_timeout),
-      id_(make_store_id("file", "", "", "", salt)) {}
+      id_(make_store_id("file", "", "", "", salt)),
+      counters_(std::make_shared<StoreCounters>(name_, id_)) {}
 
 Context FileSource::bounded(Context context) const {
   const bool bounds = io_timeout_ > Clock::duration::zero() && io_timeout_ < Clock::duration::max();
@@ -145,7 +147,7 @@ Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
   auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
-  if (!object) source_metrics::count_failure(object.error().code());
+  if (!object) counters_->add_failure(object.error().code());
   co_return object;
 }
 
@@ -161,15 +163,15 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   };
   Result<FilePagePtr> listed = co_await FilePool::of_process().run(context, "a listing", work);
   if (!listed) {
-    source_metrics::count_failure(listed.error().code());
+    counters_->add_failure(listed.error().code());
     co_return Error(listed.error());
   }
   FilePage& files = **listed;
-  source_metrics::report_left_out(
-      left_out_said_, name_, files.left_out,
+  source_metrics::report_skipped_keys(
+      skipped_logged_, name_, files.skipped,
       "neither a file nor a directory, or a link to nothing or to a directory that it is in");
-  files.page.left_out = files.left_out.count;
-  files.page.left_out_example = std::move(files.left_out.example);
+  files.page.skipped = files.skipped.count;
+  files.page.skipped_example = std::move(files.skipped.example);
   if (access_ == FileAccess::kAsNetwork) {
     for (SourceObject& object : files.page.objects) object.local = false;
   }
@@ -195,9 +197,9 @@ Task<Result<>> FileSource::read(Context context, ReadRequest request, std::span<
     done = co_await (*opened)->read(context, request.range.offset, into);
   }
   if (done) {
-    source_metrics::bytes.add(into.size());
+    counters_->add_read(into.size());
   } else {
-    source_metrics::count_failure(done.error().code());
+    counters_->add_failure(done.error().code());
   }
   co_return done;
 }
@@ -208,7 +210,7 @@ Task<Result<SourceFilePtr>> FileSource::open_file(Context context, OpenRequest r
   if (access_ == FileAccess::kAsNetwork || !may_hold_one_more()) co_return SourceFilePtr();
   auto work = [request] { return open_local(request); };
   Result<SourceFilePtr> file = co_await FilePool::of_process().run(context, "an open", work);
-  if (!file) source_metrics::count_failure(file.error().code());
+  if (!file) counters_->add_failure(file.error().code());
   co_return file;
 }
 

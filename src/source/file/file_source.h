@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "source/source.h"
+#include "source/store_counters.h"
 
 namespace leat {
 
@@ -66,6 +67,7 @@ class FileSource : public Source {
   const Clock::duration io_timeout_;
   const std::string name_ = "file://";
   const StoreId id_;
+  const std::shared_ptr<StoreCounters> counters_;  // shared with writers
   const SourceCapabilities capabilities_{.conditional_read = false,
                                          .real_directories = true,
                                          .writes = true,
@@ -73,7 +75,7 @@ class FileSource : public Source {
                                          .copies = true,
                                          .renames = true,
                                          .removes_max = 1000};
-  std::once_flag left_out_said_;
+  std::once_flag skipped_logged_;
 };
 
 }  // namespace leat

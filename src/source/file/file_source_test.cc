@@ -14,8 +14,8 @@
 
 #include "base/id128.h"
 #include "runtime/executor.h"
+#include "source/retry/retrying_source.h"
 #include "source/source_metrics.h"
-#include "source/steady/steady_source.h"
 
 namespace leat {
 namespace {
@@ -38,15 +38,15 @@ class FileSourceTest : public ::testing::Test {
     std::ofstream(folder_ / name) << content;
   }
   Result<SourceObject> stat(const std::string& name) {
-    return executor_.wait(source_.stat(Context::background(), {root_ + name}));
+    return executor_.block_on(source_.stat(Context::background(), {root_ + name}));
   }
   Result<> read(const std::string& name, Version version, ByteRange range = {0, 4}) {
     std::string into(range.size, '?');
-    return executor_.wait(source_.read(Context::background(), {root_ + name, range, version},
-                                       std::as_writable_bytes(std::span(into))));
+    return executor_.block_on(source_.read(Context::background(), {root_ + name, range, version},
+                                           std::as_writable_bytes(std::span(into))));
   }
   Result<ListPage> list(const std::string& prefix, bool recursive) {
-    return executor_.wait(source_.list(Context::background(), {root_ + prefix, recursive, ""}));
+    return executor_.block_on(source_.list(Context::background(), {root_ + prefix, recursive, ""}));
   }
   std::vector<std::string> keys(const std::string& prefix, bool recursive) {
     auto page = list(prefix, recursive);
@@ -80,8 +80,8 @@ TEST_F(FileSourceTest, ALinkToADirectoryThatItIsInIsLeftOut) {
   fs::create_symlink("/", folder_ / "a/top");
   EXPECT_THAT(keys("", true), ElementsAre("a/", "a/file"));
   EXPECT_THAT(keys("a/", false), ElementsAre("a/file"));
-  EXPECT_EQ(list("a/", false)->left_out, 2u);
-  EXPECT_THAT(list("a/", false)->left_out_example, AnyOf("top", "up"));
+  EXPECT_EQ(list("a/", false)->skipped, 2u);
+  EXPECT_THAT(list("a/", false)->skipped_example, AnyOf("top", "up"));
   for (const char* link : {"a/up/", "a/top/"}) {
     EXPECT_EQ(stat(link).error().code(), StatusCode::kUnsupported) << link;
   }
@@ -98,22 +98,22 @@ TEST_F(FileSourceTest, LinksToEachOtherEnd) {
   EXPECT_EQ(stat("a/to_b/to_a/").error().code(), StatusCode::kUnsupported);
 }
 
-TEST_F(FileSourceTest, OneLevelIsOnePageAndWhatIsLeftOutIsCountedOnceOverThePagesOfATree) {
+TEST_F(FileSourceTest, SkippedNamesAreCountedOncePerListing) {
   for (int i = 0; i < 30; ++i) write(fmt::format("d/{:02}", i), "x");
   fs::create_symlink("nowhere", folder_ / "d/dangling");
   FileSource small({}, 7);
   ListRequest request{root_, false, ""};
   request.prefix += "d/";
-  auto level = executor_.wait(small.list(Context::background(), request));
+  auto level = executor_.block_on(small.list(Context::background(), request));
   EXPECT_EQ(level->objects.size(), 30u);
   EXPECT_EQ(level->next_token, "");
-  EXPECT_EQ(level->left_out, 1u);
+  EXPECT_EQ(level->skipped, 1u);
 
   request = {root_, true, ""};
   uint64_t left_out = 0, pages = 0;
   do {
-    auto page = executor_.wait(small.list(Context::background(), request));
-    left_out += page->left_out;
+    auto page = executor_.block_on(small.list(Context::background(), request));
+    left_out += page->skipped;
     request.token = page->next_token;
     ++pages;
   } while (!request.token.empty());
@@ -121,14 +121,14 @@ TEST_F(FileSourceTest, OneLevelIsOnePageAndWhatIsLeftOutIsCountedOnceOverThePage
   EXPECT_EQ(left_out, 1u);
 }
 
-TEST_F(FileSourceTest, WhatIsNeitherFileNorDirectoryIsLeftOutAndCounted) {
+TEST_F(FileSourceTest, SpecialFilesAreSkippedAndCounted) {
   write("file", "1234");
   fs::create_symlink("nowhere", folder_ / "dangling");
   ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
-  uint64_t before = source_metrics::left_out.value();
+  uint64_t before = source_metrics::skipped_keys.value();
   EXPECT_THAT(keys("", false), ElementsAre("file"));
-  EXPECT_EQ(source_metrics::left_out.value() - before, 2u);
-  EXPECT_EQ(list("", false)->left_out, 2u);
+  EXPECT_EQ(source_metrics::skipped_keys.value() - before, 2u);
+  EXPECT_EQ(list("", false)->skipped, 2u);
   EXPECT_EQ(stat("fifo").error().code(), StatusCode::kUnsupported);
   EXPECT_EQ(read("fifo", {}).error().code(), StatusCode::kNotFound) << "and without waiting";
 }
@@ -141,7 +141,7 @@ TEST_F(FileSourceTest, EmptyDirectoriesAreThere) {
   EXPECT_EQ(stat("empty/")->kind, FileKind::kDirectory);
 }
 
-TEST_F(FileSourceTest, ARewriteOfTheSameSizeAndTimeIsAnotherVersion) {
+TEST_F(FileSourceTest, RewriteOfSameSizeAndTimeIsDetected) {
   write("file", "1234");
   auto before = stat("file");
   struct timespec times[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
@@ -155,7 +155,7 @@ TEST_F(FileSourceTest, ARewriteOfTheSameSizeAndTimeIsAnotherVersion) {
   auto again = stat("file");
   EXPECT_EQ(again->mtime, dated->mtime);
   EXPECT_NE(again->version, dated->version);
-  EXPECT_EQ(read("file", dated->version).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read("file", dated->version).error().code(), StatusCode::kVersionChanged);
   EXPECT_TRUE(read("file", again->version));
 }
 
@@ -185,29 +185,30 @@ TEST_F(FileSourceTest, SaysWhichFilesLieOnALocalDisk) {
   EXPECT_FALSE(page->objects[0].local);
   EXPECT_TRUE(page->objects[1].local);
   FileSource network({}, 1000, FileAccess::kAsNetwork);
-  EXPECT_FALSE(executor_.wait(network.stat({}, {root_ + "d/file"}))->local);
-  page = executor_.wait(network.list({}, {root_ + "d/", false, ""}));
+  EXPECT_FALSE(executor_.block_on(network.stat({}, {root_ + "d/file"}))->local);
+  page = executor_.block_on(network.list({}, {root_ + "d/", false, ""}));
   EXPECT_FALSE(page->objects[1].local);
 }
 
-TEST_F(FileSourceTest, ALocalFileCanBeHeldOpenInTheVersionThatIsWanted) {
+TEST_F(FileSourceTest, LocalFileStaysOpenInItsVersion) {
   write("file", "1234");
   OpenRequest request{root_ + "file", stat("file")->version};
-  auto file = executor_.wait(source_.open_file({}, request));
+  auto file = executor_.block_on(source_.open_file({}, request));
   ASSERT_TRUE(file && *file);
   EXPECT_EQ((*file)->size(), 4u);
   std::string into(4, '?');
-  EXPECT_TRUE(executor_.wait((*file)->read({}, 0, std::as_writable_bytes(std::span(into)))));
+  EXPECT_TRUE(executor_.block_on((*file)->read({}, 0, std::as_writable_bytes(std::span(into)))));
   EXPECT_EQ(into, "1234");
-  auto steady = SteadySource::make(std::make_shared<FileSource>());
-  EXPECT_TRUE(*executor_.wait(steady->open_file({}, request)));
+  auto retrying = RetryingSource::make(std::make_shared<FileSource>());
+  EXPECT_TRUE(*executor_.block_on(retrying->open_file({}, request)));
 
   write("file", "56789");
-  EXPECT_EQ(executor_.wait(source_.open_file({}, request)).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(executor_.block_on(source_.open_file({}, request)).error().code(),
+            StatusCode::kVersionChanged);
   FileSource network({}, 1000, FileAccess::kAsNetwork);
-  EXPECT_EQ(executor_.wait(network.open_file({}, request)).value(), nullptr);
+  EXPECT_EQ(executor_.block_on(network.open_file({}, request)).value(), nullptr);
   OpenRequest elsewhere{"proc/self/status", {}};
-  EXPECT_EQ(executor_.wait(source_.open_file({}, elsewhere)).value(), nullptr);
+  EXPECT_EQ(executor_.block_on(source_.open_file({}, elsewhere)).value(), nullptr);
 }
 
 TEST_F(FileSourceTest, TheErrorNamesThePathAndTheReason) {
@@ -226,7 +227,7 @@ TEST_F(FileSourceTest, ACopyGoesFromOneFileSystemToAnother) {
   std::string text(3 << 20, 'x');
   for (size_t i = 0; i < text.size(); i += 4096) text[i] = static_cast<char>('a' + i / 4096 % 26);
   std::ofstream("/" + root_ + "from") << text;
-  auto copied = executor_.wait(source_.copy(
+  auto copied = executor_.block_on(source_.copy(
       Context::background(), {.from = root_ + "from", .to = other.string().substr(1) + "/to"}));
   std::ifstream file(other / "to");
   std::string found{std::istreambuf_iterator<char>(file), {}};

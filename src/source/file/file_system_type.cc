@@ -68,12 +68,12 @@ class RemoteDevices {
   std::map<dev_t, SteadyTime> until_;
 };
 
-template <class Ask>
-bool decide(dev_t device, Ask ask) {
+template <class Query>
+bool decide(dev_t device, Query query) {
   static auto* const remote = new RemoteDevices;  // used by threads that may outlive main
   if (remote->contains(device)) return false;
   struct statfs info;
-  if (ask(&info) != 0) return false;
+  if (query(&info) != 0) return false;
   if (is_local_type(info.f_type)) return true;
   remote->add(device);
   return false;

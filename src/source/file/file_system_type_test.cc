@@ -10,7 +10,7 @@
 namespace leat {
 namespace {
 
-TEST(FileSystemType, DisksAreLocalAndWhatAsksSomebodyElseIsNot) {
+TEST(FileSystemType, DisksAreLocalNetworkTypesAreNot) {
   for (long type : {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC}) {
     EXPECT_TRUE(is_local_type(type)) << type;
   }
@@ -20,7 +20,7 @@ TEST(FileSystemType, DisksAreLocalAndWhatAsksSomebodyElseIsNot) {
   }
 }
 
-TEST(FileSystemType, IsAskedOfThePathAndNotBelievedOfADeviceThatWasSomethingElse) {
+TEST(FileSystemType, ReusedDeviceNumberIsCheckedAgain) {
   struct stat info;
   const std::string folder = std::filesystem::temp_directory_path();
   ASSERT_EQ(stat(folder.c_str(), &info), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileSource: operations that change the file system. Each call runs on the FilePool and touches
-// only what it owns, since its caller may have given up.
+// only what it owns, since its caller may have ended.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -206,56 +206,62 @@ Result<> check_file(const WriteRequest& request) {
 }
 
 template <class T>
-Task<Result<T>> on_pool(Context context, const char* what, std::function<Result<T>()> call) {
+Task<Result<T>> on_pool(std::shared_ptr<StoreCounters> counters, Context context, const char* what,
+                        std::function<Result<T>()> call) {
   if (auto alive = context.check(what); !alive) co_return Error(alive.error());
   Result<T> done = co_await FilePool::of_process().run(context, what, std::move(call));
-  if (!done) source_metrics::count_failure(done.error().code());
+  if (!done) counters->add_failure(done.error().code());
   co_return done;
 }
 
-Task<Result<>> on_pool(Context context, const char* what, std::function<Result<>()> call) {
-  std::function<Result<bool>()> told = [call = std::move(call)]() -> Result<bool> {
+Task<Result<>> on_pool(std::shared_ptr<StoreCounters> counters, Context context, const char* what,
+                       std::function<Result<>()> call) {
+  std::function<Result<bool>()> shared_call = [call = std::move(call)]() -> Result<bool> {
     LEAT_CHECK_OK(call());
     return true;
   };
-  Result<bool> done = co_await on_pool<bool>(std::move(context), what, std::move(told));
+  Result<bool> done =
+      co_await on_pool<bool>(std::move(counters), std::move(context), what, std::move(shared_call));
   if (!done) co_return Error(done.error());
   co_return Result<>();
 }
 
 class FileWriter : public ObjectWriter {
  public:
-  FileWriter(const WriteRequest& request, FileAccess access)
-      : file_(std::make_shared<StagedFile>(request.key, request.condition.absent, access)) {}
+  FileWriter(const WriteRequest& request, FileAccess access,
+             std::shared_ptr<StoreCounters> counters)
+      : counters_(std::move(counters)),
+        file_(std::make_shared<StagedFile>(request.key, request.condition.absent, access)) {}
 
   ~FileWriter() override {
     FilePool::of_process().post([file = file_] { file->abandon(); });
   }
 
   // A part may be half written.
-  bool repeats() const override { return false; }
+  bool is_retryable() const override { return false; }
 
-  Task<Result<>> append(Context context, std::span<const std::byte> part, AttemptTerms) override {
+  Task<Result<>> append(Context context, std::span<const std::byte> part,
+                        AttemptTimeouts) override {
     source_metrics::write_requests.add();
     std::function<Result<>()> work = [file = file_, part = copy_of(part)] {
       return file->append(part);
     };
-    Result<> done = co_await on_pool(std::move(context), "a write", std::move(work));
+    Result<> done = co_await on_pool(counters_, std::move(context), "a write", std::move(work));
     if (done) source_metrics::written_bytes.add(part.size());
     co_return done;
   }
 
-  Task<Result<SourceObject>> finish(Context context, AttemptTerms) override {
+  Task<Result<SourceObject>> complete(Context context, AttemptTimeouts) override {
     std::function<Result<SourceObject>()> work = [file = file_] { return file->finish(); };
-    co_return co_await on_pool(std::move(context), "a write", std::move(work));
+    co_return co_await on_pool(counters_, std::move(context), "a write", std::move(work));
   }
 
-  Task<Result<>> abandon(Context context, AttemptTerms) override {
+  Task<Result<>> abort(Context context, AttemptTimeouts) override {
     std::function<Result<>()> work = [file = file_]() -> Result<> {
       file->abandon();
       return {};
     };
-    co_return co_await on_pool(std::move(context), "a clean-up", std::move(work));
+    co_return co_await on_pool(counters_, std::move(context), "a clean-up", std::move(work));
   }
 
   static std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
@@ -263,6 +269,7 @@ class FileWriter : public ObjectWriter {
   }
 
  private:
+  const std::shared_ptr<StoreCounters> counters_;
   const StagedPtr file_;
 };
 
@@ -342,14 +349,15 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
       return object;
     };
   }
-  Result<SourceObject> object = co_await on_pool(std::move(context), "a write", std::move(work));
+  Result<SourceObject> object =
+      co_await on_pool(counters_, std::move(context), "a write", std::move(work));
   if (object) source_metrics::written_bytes.add(content.size());
   co_return object;
 }
 
 Result<ObjectWriterPtr> FileSource::begin_write(WriteRequest request) {
   LEAT_CHECK_OK(check_file(request));
-  return std::make_unique<FileWriter>(request, access_);
+  return std::make_unique<FileWriter>(request, access_, counters_);
 }
 
 Task<Result<SourceObject>> FileSource::copy(Context context, CopyRequest request) {
@@ -357,7 +365,7 @@ Task<Result<SourceObject>> FileSource::copy(Context context, CopyRequest request
   std::function<Result<SourceObject>()> work = [context, request, access = access_] {
     return copy_file(context, request, access);
   };
-  co_return co_await on_pool(context, "a copy", std::move(work));
+  co_return co_await on_pool(counters_, context, "a copy", std::move(work));
 }
 
 Task<Result<>> FileSource::rename(Context context, RenameRequest request) {
@@ -365,7 +373,7 @@ Task<Result<>> FileSource::rename(Context context, RenameRequest request) {
   std::function<Result<>()> work = [request, access = access_] {
     return rename_file(request, access);
   };
-  co_return co_await on_pool(std::move(context), "a rename", std::move(work));
+  co_return co_await on_pool(counters_, std::move(context), "a rename", std::move(work));
 }
 
 Task<Result<>> FileSource::remove(Context context, RemoveRequest request) {
@@ -374,7 +382,7 @@ Task<Result<>> FileSource::remove(Context context, RemoveRequest request) {
     for (const std::string& key : request.keys) LEAT_CHECK_OK(remove_file(key));
     return {};
   };
-  co_return co_await on_pool(std::move(context), "a removal", std::move(work));
+  co_return co_await on_pool(counters_, std::move(context), "a removal", std::move(work));
 }
 
 }  // namespace leat

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "source/file/checked_file.h"
-#include "source/file/source_file.h"
+#include "source/source_file.h"
 
 namespace leat {
 

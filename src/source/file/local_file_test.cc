@@ -42,7 +42,7 @@ class LocalFileTest : public ::testing::Test {
   }
   Result<std::string> read(LocalFile& file, uint64_t offset, size_t size, Context context = {}) {
     std::string into(size, '?');
-    Result<> done = executor_.wait(
+    Result<> done = executor_.block_on(
         file.read(context, offset, std::as_writable_bytes(std::span(into.data(), size))));
     if (!done) return Error(done.error());
     return into;
@@ -87,21 +87,21 @@ TEST_F(LocalFileTest, AFileThatIsChangedInPlaceIsNotReadOn) {
   overwrite(2'000'000, "changed");
   std::string into(10, '?');
   EXPECT_FALSE(try_read(*file, 0, into)) << "other bytes of it neither";
-  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kVersionChanged);
 }
 
 TEST_F(LocalFileTest, AFileThatBecameShorterHasChanged) {
   auto file = open();
   fs::resize_file(path_, 1000);
-  EXPECT_EQ(read(*file, 2'000'000, 10).error().code(), StatusCode::kChanged);
-  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read(*file, 2'000'000, 10).error().code(), StatusCode::kVersionChanged);
+  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kVersionChanged);
 }
 
 TEST_F(LocalFileTest, AFileThatWasReplacedOrRemovedIsNotReadOn) {
   auto file = open();
   fs::remove(path_);
   std::ofstream(path_) << content_;
-  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kChanged);
+  EXPECT_EQ(read(*file, 0, 10).error().code(), StatusCode::kVersionChanged);
 }
 
 TEST_F(LocalFileTest, WhoHasGivenUpIsNotServed) {
@@ -127,7 +127,7 @@ Task<> read_one(std::shared_ptr<Readers> readers, uint64_t offset) {
   readers->ended.count_down();
 }
 
-TEST_F(LocalFileTest, MoreReadersThanTheRingHoldsAllGetTheirBytes) {
+TEST_F(LocalFileTest, MoreReadersThanTheRingHoldsAreServed) {
   constexpr int kReaders = 1000;
   std::shared_ptr<Readers> readers(
       new Readers{.file = open(), .content = content_, .ended = std::latch(kReaders)});

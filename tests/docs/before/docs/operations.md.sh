@@ -7,7 +7,7 @@ directory = "/fast/one"
 size = "2GiB"
 
 [fetch]
-requests = 32
+requests_per_store_max = 32
 
 [log]
 level = "info"

@@ -12,7 +12,7 @@ until_says() {
   done
 }
 
-of_several() { LEAT_TELEMETRY_LISTEN=127.0.0.1:0 LEAT_MEMORY_SIZE=256MiB command leat "$@"; }
+of_several() { LEAT_TELEMETRY_LISTEN=127.0.0.1:0 LEAT_FETCH_MEMORY_SIZE=256MiB command leat "$@"; }
 
 worker_beside() {
   LEAT_RUNTIME_DIR=/run/worker$1 of_several worker --registry http://etcd1:2379 \

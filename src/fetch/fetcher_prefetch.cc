@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of FetcherImpl that fetches bytes without a reader: prefetch and loads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "fetch/fetcher_impl.h"
+
+namespace leat {
+namespace {
+
+// Bytes of a load in flight for one call.
+constexpr uint64_t kEnsureBytes = 4 * kFlightBytesMax;
+
+const char* why_not_cached(const FileRef& ref) {
+  if (!ref.version.known()) return "its store reports no version for it";
+  if (ref.cache == CacheUse::kDisk) return "there is none; start with a cache directory";
+  return "its mount does not cache it on disk; mount with the option cache=always";
+}
+
+}  // namespace
+
+bool FetcherImpl::prefetch(FileRefPtr ref, ByteRange range) {
+  range = range.clamp(ref->size);
+  if (range.empty() || !ref->version.known() || ref->cache == CacheUse::kBypass) return true;
+  auto token = runner_.enter();
+  if (!token) return true;
+  // Bounded, so that concurrent changes of the table cannot keep a frontend's thread here.
+  for (unsigned tries = 0; tries < kClaimTries; ++tries) {
+    uint64_t generation = 0;
+    if (table_.covers(ref->id, range, &generation)) return true;
+    std::vector<ByteRange> to_fetch = missing(*ref, range, true);
+    if (to_fetch.empty()) return true;
+    const PrefetchResult result = prefetch_one(ref, to_fetch, generation, *token);
+    if (result != PrefetchResult::kCheckAgain) return result == PrefetchResult::kNothingMissing;
+  }
+  return false;
+}
+
+// Starts one flight, if bytes are missing and a request and memory are free.
+FetcherImpl::PrefetchResult FetcherImpl::prefetch_one(const FileRefPtr& ref,
+                                                      const std::vector<ByteRange>& missing,
+                                                      uint64_t generation,
+                                                      const Gate::Holder& token) {
+  const FlightTable::ClaimLimits one = claim_limits(*ref, 1);
+  uint64_t most = 0;
+  for (const ByteRange& range : missing) most += range.size;
+  most = std::min(most, one.flight_bytes_max);
+  auto permit = runner_.try_prefetch(*ref, most);
+  if (!permit) return PrefetchResult::kNoCapacity;
+  // Before the claim, since others may wait for a flight from the moment it is in the table.
+  BufferCache::Reservation reservation = memory_.try_reserve(held_bytes(most));
+  runner_.remove_evicted(reservation.evicted);
+  if (!reservation.granted) return PrefetchResult::kNoCapacity;
+  auto claim = table_.claim(ref, {}, missing, generation, one);
+  if (!claim || claim->started.empty()) {
+    memory_.release(held_bytes(most));
+    // Without a claim the table has changed, perhaps by freeing room just now: check again.
+    return claim ? PrefetchResult::kNothingMissing : PrefetchResult::kCheckAgain;
+  }
+  FlightPtr flight = std::move(claim->started.front());
+  memory_.release(held_bytes(most) - flight->held_bytes());
+  permit->memory.shrink_to(flight->held_bytes());
+  runner_.launch(std::move(flight), FlightPriority::kPrefetch, *std::move(permit), token.another());
+  return PrefetchResult::kCheckAgain;
+}
+
+Task<Result<uint64_t>> FetcherImpl::ensure(Context context, FileRefPtr ref, ByteRange range) {
+  auto token = runner_.enter();
+  if (!token) co_return stopping(*ref);
+  if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
+  if (runner_.store_for(*ref) == nullptr) {
+    co_return error(StatusCode::kUnsupported, fmt::format("cannot load '{}' into the cache: {}",
+                                                          ref->key, why_not_cached(*ref)));
+  }
+  uint64_t fetched = 0;
+  for (uint64_t at = range.offset; at < range.end(); at += kEnsureBytes) {
+    ByteRange piece{at, std::min(kEnsureBytes, range.end() - at)};
+    auto bytes = co_await ensure_piece(context, ref, piece, token->another());
+    if (!bytes) co_return Error(bytes.error());
+    fetched += *bytes;
+  }
+  co_return fetched;
+}
+
+// Returns the parts of `range` that the page store lacks; empty if it has them all.
+FlightTable::Claim FetcherImpl::claim_unstored(const FileRefPtr& ref, ByteRange range) {
+  for (unsigned tries = 1;; ++tries) {
+    uint64_t now = 0;
+    table_.covers(ref->id, range, &now);
+    std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
+    if (to_fetch.empty()) return {};
+    std::optional<uint64_t> generation;
+    if (tries < kClaimTries) generation = now;
+    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
+    if (claim) return *std::move(claim);
+  }
+}
+
+Task<Result<uint64_t>> FetcherImpl::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
+                                                 Gate::Holder token) {
+  if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
+  FlightTable::Claim claim = claim_unstored(ref, range);
+  uint64_t fetched = 0;
+  for (FlightPtr& flight : claim.started) {
+    fetched += flight->range.size;
+    runner_.launch(std::move(flight), FlightPriority::kBatch, {}, token.another());
+  }
+  for (const ReadPart& part : claim.parts) {
+    if (!part.reader) continue;
+    auto stored = co_await wait_until_stored(context, ref, part.reader.flight());
+    if (!stored) {
+      co_return error(stored.error().with_context(
+          fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
+                      part.range.offset, ref->key)));
+    }
+  }
+  co_return fetched;
+}
+
+// Returns when the flight's bytes are in the page store; writes them again if they were rejected or
+// dropped since.
+Task<Result<>> FetcherImpl::wait_until_stored(Context context, FileRefPtr ref, FlightPtr flight) {
+  const bool fresh = !flight->stored->ready();
+  Result<bool> stored = co_await flight->stored->wait(context, "a load");
+  // kUnsupported: the flight started for a reader on a mount that does not cache this file.
+  if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
+    if (!stored) co_return Error(stored.error());
+    co_return Result<>();
+  }
+  std::optional<Bytes> bytes = flight->buffer.slice(0, flight->range.size);
+  LEAT_CHECK(bytes || !stored);
+  if (!bytes) co_return Error(stored.error());
+  PageStore* store = runner_.store_for(*ref);
+  if (store->missing(*ref, flight->range).empty()) co_return Result<>();
+  uint64_t offset = flight->range.offset;
+  auto written = co_await store->write(context, ref, offset, *std::move(bytes));
+  co_return written;
+}
+
+Task<> FetcherImpl::wait_for_writes(Context context, FileId id) {
+  for (const FlightPtr& flight : table_.of(id)) {
+    if (!flight->buffer.slice(0, flight->range.size)) continue;
+    auto written = co_await flight->stored->wait(context, "pending cache writes");
+    static_cast<void>(written);  // rejected, or the caller's end
+  }
+}
+
+uint64_t FetcherImpl::evict(const FileId& id) {
+  uint64_t bytes = 0;
+  for (const FlightPtr& flight : table_.of(id)) {
+    if (!memory_.evict(flight)) continue;
+    bytes += flight->range.size;
+    table_.remove(flight);
+  }
+  return bytes;
+}
+
+}  // namespace leat

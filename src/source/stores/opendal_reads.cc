@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and stats of an OpendalSource: the demanded version, and its comparison.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "source/shim/leat_store.h"
+#include "source/stores/opendal_source.h"
+#include "source/stores/shim_types.h"
+
+namespace leat {
+
+Task<Result<SourceObject>> OpendalSource::stat(Context context, StatRequest request) {
+  source_metrics::stat_requests.add();
+  Start start = [this, &request](Pending* pending) {
+    return leat_store_stat(store_.get(), as_text(request.key), as_terms(request.timeouts), &on_done,
+                           pending);
+  };
+  std::string what = fmt::format("stat {}/{}", name_, request.key);
+  Result<ResponsePtr> response = co_await call(context, what, request.timeouts.report, start);
+  if (!response) co_return Error(response.error());
+  co_return std::move((*response)->objects.at(0));
+}
+
+Task<Result<>> OpendalSource::read(Context context, ReadRequest request,
+                                   std::span<std::byte> into) {
+  std::vector<std::span<std::byte>> pieces{into};
+  Result<> done =
+      co_await read_scattered(std::move(context), std::move(request), std::move(pieces));
+  co_return done;
+}
+
+Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest request,
+                                             std::vector<std::span<std::byte>> pieces) {
+  size_t size = 0;
+  for (std::span<std::byte> piece : pieces) size += piece.size();
+  LEAT_CHECK(size == request.range.size);
+  if (size == 0) co_return Result<>();
+  bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
+  if (store_compares || !request.if_version.known()) {
+    if (!store_compares) request.progress = {};
+    Result<> done = co_await read_once(context, request, pieces);
+    co_return done;
+  }
+  const Version wanted = std::exchange(request.if_version, Version());
+  request.progress = {};  // the version is known only at the end
+  Result<> done;
+  for (bool after : {false, true}) {
+    Result<SourceObject> now = co_await stat(context, {request.key, request.timeouts});
+    if (!now) co_return Error(now.error());
+    if (now->version != wanted) {
+      co_return error(StatusCode::kVersionChanged,
+                      fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
+                                  now->version.to_string(), wanted.to_string()));
+    }
+    if (after) co_return done;
+    done = co_await read_once(context, request, pieces);
+    // A size mismatch may come from a change: the second stat detects it.
+    if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
+  }
+  co_return done;
+}
+
+Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
+                                        std::vector<std::span<std::byte>> pieces) {
+  source_metrics::read_requests.add();
+  std::vector<leat_memory> memory;
+  for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
+  Start start = [this, &request, &memory](Pending* pending) {
+    pending->progress = request.progress;
+    pending->published.store(true, std::memory_order_release);
+    const leat_arrived arrived = request.progress.has_listener() ? &on_bytes : nullptr;
+    return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
+                           memory.size(), as_text(request.if_version.value), request.object_size,
+                           as_terms(request.timeouts), arrived, &on_done, pending);
+  };
+  std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
+                                 request.range.offset, name_, request.key);
+  Result<ResponsePtr> response = co_await call(context, what, request.timeouts.report, start);
+  // Bytes that arrived before an interruption are not requested again.
+  counters_.add_read(response ? request.range.size : request.progress.bytes());
+  if (!response) co_return Error(response.error());
+  co_return Result<>();
+}
+
+}  // namespace leat
