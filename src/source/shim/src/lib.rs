@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenDAL behind the C ABI of leat_store.h, which is the contract.
-//! 1. `abi` translates calls, and `lanes` run the requests.
-//! 2. `services` opens stores, `store` reads, `write` and `writer` change, `listing` makes pages.
-//! 3. `web` adds web servers, `hdfs` and `name_nodes` HDFS, and `hub` Hugging Face Hubs.
-//! 4. `transport` and `exchange` observe the traffic, and `traffic` counts it.
-//! 5. `get` transfers the bytes of reads. `template` writes their requests if these are all alike.
-//! 6. `sign`, `credentials`, `role` and `env_file` authenticate. `reload` detects changed files.
-//! 7. `failure` describes errors.
+//! OpenDAL behind the C ABI of leat_store.h, which is the contract. The modules are layers, lowest
+//! first; each uses only itself and those before it (tools/check_shim_layers.py):
+//! 1. `core`: data without traffic: kinds, failures, entries, time limits.
+//! 2. `net`: connections: our own GET transport, the stock client, proxies, TLS roots, lanes.
+//! 3. `attempt`: one attempt: exchange, trace, checked transport, errors to failures.
+//! 4. `auth`: credentials, roles, signatures.
+//! 5. `backends`: the kinds of stores: from options to the parts of a store.
+//! 6. `store`: one opened store: reads, listings, writes, uploads, reload.
+//! 7. `abi`: the C functions.
 mod abi;
-mod answer_check;
-mod body_stream;
-mod command;
-mod credentials;
-mod entry;
-mod env_file;
-mod exchange;
-mod failure;
-mod folders;
-mod get;
-mod hdfs;
-mod hub;
-mod hub_request;
-mod hub_token;
-mod lanes;
-mod listing;
-mod live;
-mod look;
-mod name_nodes;
-mod page;
-mod proxy;
-mod reload;
-mod role;
-mod s3;
-mod services;
-mod sign;
+mod attempt;
+mod auth;
+mod backends;
+mod core;
+mod net;
 mod store;
-mod target;
-mod template;
-mod traffic;
-mod transport;
-mod trust;
-mod web;
-mod web_index;
-mod write;
-mod writer;

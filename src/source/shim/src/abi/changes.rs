@@ -6,8 +6,8 @@ use std::sync::Arc;
 use opendal::Buffer;
 
 use super::*;
-use crate::store::Trace;
-use crate::writer::Writer;
+use crate::store::open::Trace;
+use crate::store::upload::Writer;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leat_store_write(

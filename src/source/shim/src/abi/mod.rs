@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures::future::{AbortHandle, Abortable};
 
-use crate::entry::{Entry, VersionKind};
-use crate::failure::{Code, Failure};
-use crate::get;
-use crate::lanes;
-use crate::listing::Page;
-use crate::store::{Store, Trace};
-use crate::write::Condition;
-use crate::writer::Writer;
+use crate::attempt::explain::{Code, Failure};
+use crate::core::entry::{Entry, VersionKind};
+use crate::net::get;
+use crate::net::lanes;
+use crate::store::list::Page;
+use crate::store::open::{Store, Trace};
+use crate::store::upload::Writer;
+use crate::store::write::Condition;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

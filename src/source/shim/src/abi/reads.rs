@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use super::*;
-use crate::entry::VersionKind;
-use crate::store::{Part, Store, Trace};
-use crate::target::{Arrived, Listener, Target};
-use crate::traffic::{self, Traffic};
+use crate::core::entry::VersionKind;
+use crate::core::target::{Arrived, Listener, Target};
+use crate::net::traffic::{self, Traffic};
+use crate::store::open::{Part, Store, Trace};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leat_store_open(

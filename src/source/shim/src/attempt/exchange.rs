@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exchange: the settings of one attempt's traffic and its observations: responses, times, and the
+//! end of a listing page.
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use opendal::raw::Timestamp;
+use opendal::{Error, ErrorKind};
+use reqsign_aws_v4::Credential;
+
+use crate::auth::sign::Signer;
+use crate::core::entry::{IDENTITY, VersionKind};
+use crate::core::target::Target;
+use crate::net::get::Terms;
+use crate::net::proxy::Proxies;
+
+/// Maximum of Retry-After; a larger value is treated as a mistake.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+tokio::task_local! {
+    /// Set around each attempt; requests outside of one are passed through.
+    pub static EXCHANGE: Arc<Exchange>;
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub status: Option<u16>,
+    pub request_id: Option<String>,
+    /// The reason why no response arrived.
+    pub unreached: Option<String>,
+    /// The proxy that sent no response.
+    pub proxy: Option<String>,
+    /// Region of the bucket, if an error response names it.
+    pub region: Option<String>,
+    /// This machine's clock minus the store's, from an error response, in seconds.
+    pub clock_ahead_s: Option<i64>,
+}
+
+/// Names of a page of a listing in the order in which OpenDAL yields them; true: the XML reader has
+/// changed the name on its way (see `altered_names`).
+type AlteredNames = Vec<bool>;
+
+#[derive(Default)]
+struct Seen {
+    answer: Answer,
+    first_byte: Option<Duration>,
+    retry_after: Option<Duration>,
+    credential: Option<Arc<Credential>>,
+    delivered: bool,
+    /// Not read by the service yet.
+    refusal: Option<Response<Vec<u8>>>,
+    altered: AlteredNames,
+    page_complete: bool,
+    page_over: bool,
+}
+
+/// The purpose of an attempt's exchange.
+pub enum Purpose {
+    Other,
+    /// One page of a listing.
+    Page,
+    Read(Read),
+}
+
+/// A read of bytes into the target.
+pub struct Read {
+    pub target: Arc<Target>,
+    /// Set if the service itself does not sign.
+    pub signer: Option<Arc<Signer>>,
+    /// The demanded version.
+    pub version: Option<(VersionKind, String)>,
+    /// Size of the whole object, as the caller knows it. 0: unknown.
+    pub object_size: u64,
+    /// Maximum object size for which a whole response is accepted instead of a part.
+    pub whole_max: u64,
+}
+
+/// The observations of one attempt's traffic.
+pub struct Exchange {
+    pub purpose: Purpose,
+    pub terms: Terms,
+    /// Accept-Encoding of requests for objects.
+    accepts: &'static str,
+    start: Instant,
+    seen: Mutex<Seen>,
+}
+
+impl Exchange {
+    pub fn new(purpose: Purpose, terms: Terms) -> Arc<Self> {
+        Self::accepting(IDENTITY, purpose, terms)
+    }
+
+    /// `accepts`: the Accept-Encoding with which the store returns objects as they are stored.
+    pub fn accepting(accepts: &'static str, purpose: Purpose, terms: Terms) -> Arc<Self> {
+        Arc::new(Self {
+            purpose,
+            terms,
+            accepts,
+            start: Instant::now(),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Returns the Accept-Encoding of a request. Only objects are requested as stored: a listing
+    /// must not be compressed.
+    pub fn encoding(&self, of_object: bool) -> HeaderValue {
+        HeaderValue::from_static(if of_object { self.accepts } else { IDENTITY })
+    }
+
+    pub fn answer(&self) -> Answer {
+        self.seen.lock().unwrap().answer.clone()
+    }
+
+    /// Permits one more page.
+    pub fn begin_page(&self) {
+        let mut seen = self.seen.lock().unwrap();
+        (seen.page_complete, seen.page_over) = (false, false);
+    }
+
+    /// From now on blocks requests for another page.
+    pub fn complete_page(&self) {
+        self.seen.lock().unwrap().page_complete = true;
+    }
+
+    /// Whether a request for another page is blocked.
+    pub fn page_is_over(&self) -> bool {
+        self.seen.lock().unwrap().page_over
+    }
+
+    pub fn take_altered_names(&self) -> AlteredNames {
+        std::mem::take(&mut self.seen.lock().unwrap().altered)
+    }
+
+    /// Whether the target of a read is filled.
+    pub fn is_delivered(&self) -> bool {
+        self.seen.lock().unwrap().delivered
+    }
+
+    /// Stores the error response of a request that bypassed the service: it becomes the service's
+    /// next response.
+    pub fn hold_refusal(&self, refusal: Response<Vec<u8>>) {
+        self.seen.lock().unwrap().refusal = Some(refusal);
+    }
+
+    pub fn take_refusal(&self) -> Option<Response<Vec<u8>>> {
+        self.seen.lock().unwrap().refusal.take()
+    }
+
+    pub fn first_byte(&self) -> Option<Duration> {
+        self.seen.lock().unwrap().first_byte
+    }
+
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.seen.lock().unwrap().retry_after
+    }
+
+    /// The credential that signed, if this library signed.
+    pub fn credential(&self) -> Option<Arc<Credential>> {
+        self.seen.lock().unwrap().credential.clone()
+    }
+
+    pub fn note_credential(&self, used: Option<Arc<Credential>>) {
+        self.seen.lock().unwrap().credential = used;
+    }
+
+    /// Whether a request may be sent now.
+    pub fn admits(&self) -> bool {
+        let mut seen = self.seen.lock().unwrap();
+        if matches!(self.purpose, Purpose::Page) && seen.page_complete {
+            seen.page_over = true;
+            return false;
+        }
+        seen.answer = Answer::default();
+        true
+    }
+
+    pub fn note(&self, status: StatusCode, headers: &HeaderMap) {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let ids = [
+            "x-amz-request-id",
+            "x-ms-request-id",
+            "x-guploader-uploadid",
+            "x-oss-request-id",
+            "x-cos-request-id",
+            "x-request-id",
+        ];
+        let mut seen = self.seen.lock().unwrap();
+        seen.answer = Answer {
+            status: Some(status.as_u16()),
+            request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
+            ..Answer::default()
+        };
+        if status.is_redirection() || status.is_client_error() {
+            seen.answer.region = text("x-amz-bucket-region").map(str::to_string);
+            seen.answer.clock_ahead_s = text("date").and_then(clock_ahead);
+        }
+        seen.first_byte.get_or_insert_with(|| self.start.elapsed());
+        // Stores do not use the other form, a date.
+        let seconds = text("retry-after").and_then(|value| value.parse().ok());
+        seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
+    }
+
+    /// Records the proxy that the next response passes.
+    pub fn note_sending(&self, uri: &Uri) {
+        let proxy = Proxies::of_environment().name(uri);
+        self.seen.lock().unwrap().answer.proxy = proxy;
+    }
+
+    /// Records that no response arrived; a retry may help.
+    pub fn note_unreached(&self, why: String) {
+        self.seen.lock().unwrap().answer.unreached = Some(why);
+    }
+
+    pub fn note_page(&self, body: &[u8]) {
+        self.seen.lock().unwrap().altered = altered_names(&String::from_utf8_lossy(body));
+    }
+
+    pub fn deliver(&self) -> Error {
+        self.seen.lock().unwrap().delivered = true;
+        // This kind records no backtrace.
+        Error::new(ErrorKind::NotFound, "the bytes are delivered")
+    }
+}
+
+/// Returns by how many seconds this machine's clock is ahead of a response's Date.
+fn clock_ahead(date: &str) -> Option<i64> {
+    let theirs = SystemTime::from(Timestamp::parse_rfc2822(date).ok()?);
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    Some(seconds(SystemTime::now())? - seconds(theirs)?)
+}
+
+/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and
+/// a leading '/' is taken for the root. Such a name would stand for another object. The order is
+/// OpenDAL's: common prefixes, then objects.
+fn altered_names(xml: &str) -> AlteredNames {
+    let mut names = texts_between(xml, "<CommonPrefixes>", "<Prefix>");
+    names.extend(texts_between(xml, "<Contents>", "<Key>"));
+    names
+        .iter()
+        .map(|name| name.starts_with('/') || name.trim() != *name)
+        .collect()
+}
+
+/// The text that follows `tag` in each element that `opening` begins.
+fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
+    let after_tag = |element: &'a str| {
+        let start = element.find(tag)? + tag.len();
+        element[start..].split('<').next()
+    };
+    xml.split(opening)
+        .skip(1)
+        .map(|element| after_tag(element).unwrap_or_default())
+        .collect()
+}

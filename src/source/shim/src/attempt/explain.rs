@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Failure: a code of leat_store.h and the store's response, without secrets.
+use std::error::Error as _;
+use std::time::Duration;
+
+use opendal::ErrorKind;
+
+use crate::attempt::exchange::{Answer, EXCHANGE};
+use crate::backends::hdfs::client;
+
+/// OpenDAL's text about a HEAD without a Content-Length.
+const NO_SIZE: &str = "does not contain file content length";
+/// Maximum characters of a response to a credential provider.
+const CAUSE_MAX: usize = 400;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Code {
+    Ok = 0,
+    Internal = 1,
+    InvalidArgument = 2,
+    NotFound = 3,
+    PermissionDenied = 4,
+    Changed = 5,
+    OutOfRange = 6,
+    Unavailable = 7,
+    Throttled = 8,
+    Cancelled = 9,
+    Unsupported = 10,
+    NotDirectory = 11,
+    Exists = 12,
+}
+
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+    /// The store's own error code; empty if it gave none.
+    pub store_code: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            store_code: String::new(),
+        }
+    }
+
+    pub fn silence(limit: Duration) -> Self {
+        let message = format!("no bytes from the store for {} ms", limit.as_millis());
+        let proxy = EXCHANGE.try_with(|exchange| exchange.answer().proxy);
+        match proxy.ok().flatten() {
+            Some(proxy) => Self::new(
+                Code::Unavailable,
+                format!("through the proxy {proxy}: {message}"),
+            ),
+            None => Self::new(Code::Unavailable, message),
+        }
+    }
+
+    /// For use in an attempt: adds the last response of its exchange.
+    pub fn seen(error: &opendal::Error) -> Self {
+        Self::from_opendal(error, &EXCHANGE.get().answer())
+    }
+
+    /// `answer` is the last response on the wire.
+    pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
+        if is_unsigned(error) {
+            // The signers of the services do not report the reason.
+            if let Some(why) = &answer.unreached {
+                let message = format!("whoever hands out credentials was not reached: {why}");
+                return Self::new(Code::Unavailable, message);
+            }
+            let code = match is_passing(error) {
+                true => Code::Unavailable,
+                false => Code::PermissionDenied,
+            };
+            return Self::new(code, describe_unsigned(error));
+        }
+        if let Some(thrown) = client::thrown(error) {
+            return thrown;
+        }
+        if error.message().contains(NO_SIZE) && matches!(answer.status, Some(200..=299)) {
+            let text = "the store names no size of the object: it makes or unpacks the content on \
+                        demand";
+            return Self::new(Code::Unsupported, text);
+        }
+        let (store_code, store_text) = store_error(error.message());
+        let code = code_of(error, store_code.as_deref(), answer);
+        let message = match answer.status {
+            Some(status) if status >= 300 => {
+                let mut text = format!("the store answered {status}");
+                if let Some(code) = &store_code {
+                    text.push_str(&format!(" {code}"));
+                }
+                if !store_text.is_empty() {
+                    text.push_str(&format!(": {store_text}"));
+                }
+                if let Some(id) = &answer.request_id {
+                    text.push_str(&format!(" (request id {id})"));
+                }
+                text
+            }
+            _ => match &answer.proxy {
+                Some(proxy) => format!("through the proxy {proxy}: {}", with_sources(error)),
+                None => with_sources(error),
+            },
+        };
+        Self {
+            code,
+            message,
+            store_code: store_code.unwrap_or_default(),
+        }
+    }
+}
+
+/// Nothing was sent to the store, and the reason is not the network. The last response, if any,
+/// came from the machine that issues role credentials.
+fn is_unsigned(error: &opendal::Error) -> bool {
+    error.message() == "signing http request" && !error.is_temporary()
+}
+
+/// Whether the credential provider was not reached; OpenDAL drops that information.
+fn is_passing(error: &opendal::Error) -> bool {
+    let cause = error.source();
+    let cause = cause.and_then(|cause| cause.downcast_ref::<reqsign_core::Error>());
+    cause.is_some_and(reqsign_core::Error::is_retryable)
+}
+
+fn describe_unsigned(error: &opendal::Error) -> String {
+    let cause = with_sources(error);
+    if cause.contains("failed to load signing credential") {
+        return "no credentials were found, so nothing was sent: neither in the environment, in \
+                ~/.aws nor for a role of this machine; a public bucket needs anonymous=true"
+            .to_string();
+    }
+    // A credential provider may echo the request.
+    let echoes = [
+        "AWS4-HMAC",
+        "x-amz-security",
+        "X-Amz-Security",
+        "client_secret",
+    ];
+    let told = match echoes.iter().any(|word| cause.contains(word)) {
+        true => String::new(),
+        false => cause.chars().take(CAUSE_MAX).collect(),
+    };
+    format!("the request could not be signed, so nothing was sent: {told}")
+}
+
+fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
+    if matches!(
+        store_code,
+        Some("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")
+    ) {
+        return Code::PermissionDenied;
+    }
+    match error.kind() {
+        ErrorKind::NotFound => Code::NotFound,
+        // OpenDAL's interpretation of NoSuchBucket.
+        ErrorKind::ConfigInvalid if answer.status == Some(404) => Code::NotFound,
+        ErrorKind::ConfigInvalid => Code::InvalidArgument,
+        ErrorKind::PermissionDenied => Code::PermissionDenied,
+        ErrorKind::ConditionNotMatch => Code::Changed,
+        ErrorKind::AlreadyExists => Code::Exists,
+        ErrorKind::IsSameFile => Code::InvalidArgument,
+        ErrorKind::RangeNotSatisfied => Code::OutOfRange,
+        ErrorKind::RateLimited => Code::Throttled,
+        ErrorKind::Unsupported => Code::Unsupported,
+        ErrorKind::NotADirectory => Code::NotDirectory,
+        ErrorKind::IsADirectory => Code::NotFound,
+        _ if answer.status == Some(416) => Code::OutOfRange,
+        _ if answer.status == Some(401) => Code::PermissionDenied,
+        _ if error.is_temporary() => Code::Unavailable,
+        // A success with a body that did not match its head.
+        ErrorKind::Unexpected if matches!(answer.status, Some(200..=299)) => Code::Unavailable,
+        _ => Code::Internal,
+    }
+}
+
+/// The store's own code and text. OpenDAL's message is the debug form of the parsed XML,
+/// `S3Error { code: "…", message: "…", … }`, or the raw body where that was not XML.
+fn store_error(message: &str) -> (Option<String>, String) {
+    if message.starts_with("S3Error {") {
+        let code = debug_field(message, "code").filter(|code| !code.is_empty());
+        return (code, debug_field(message, "message").unwrap_or_default());
+    }
+    // Possibly a proxy's page; it may echo the request, signature included.
+    let suspicious = [
+        "ignature",
+        "customer-key",
+        "uthorization",
+        "AWS4-HMAC",
+        "oken",
+        "sig=",
+        "delegation",
+    ];
+    if suspicious.iter().any(|word| message.contains(word)) {
+        return (None, String::new());
+    }
+    let line: String = message
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    (None, line.trim().chars().take(200).collect())
+}
+
+fn debug_field(message: &str, name: &str) -> Option<String> {
+    let start = message.find(&format!("{name}: \""))? + name.len() + 3;
+    let mut value = String::new();
+    let mut escaped = false;
+    for c in message[start..].chars() {
+        match c {
+            _ if escaped => {
+                value.push(if c == 'n' { ' ' } else { c });
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '"' => return Some(value),
+            _ => value.push(c),
+        }
+    }
+    None
+}
+
+/// "send http request: error sending request: connection refused": the message and its causes, each
+/// text once.
+pub fn with_sources(error: &opendal::Error) -> String {
+    let mut parts = vec![error.message().to_string()];
+    let mut below = error.source();
+    while let Some(cause) = below {
+        let text = cause.to_string();
+        if !parts.iter().any(|known| known.contains(&text)) {
+            parts.push(text);
+        }
+        below = cause.source();
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(": ")
+}

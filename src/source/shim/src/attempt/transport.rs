@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sends the requests of all stores, records each in its own exchange, and checks that a response
+//! is the requested range. Bytes of reads go straight into the caller's memory (`get`); the stock
+//! client does everything else.
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::stream;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use opendal::raw::Operation;
+use opendal::raw::oio::ReadStream;
+use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, Result};
+
+use crate::attempt::exchange::{EXCHANGE, Exchange, Purpose, Read};
+use crate::attempt::explain::with_sources;
+use crate::attempt::listing_document::{check_listing, is_http_time, with_times};
+use crate::attempt::response_check::check;
+use crate::net::get::{Getter, Got, TEXT_MAX, Way};
+use crate::net::proxy::Proxies;
+use crate::net::tls_roots::tls_config;
+use crate::net::traffic::{self, Stock};
+
+/// Maximum size of a response that holds no object's bytes. A listing page with 1,000 names of
+/// 1,024 bytes and their metadata is far smaller.
+const PAGE_MAX: usize = 32 << 20;
+
+pub struct WatchedTransport {
+    stock: Stock,
+    /// Use the stock client for everything.
+    stock_only: bool,
+}
+
+impl HttpTransport for WatchedTransport {
+    async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
+        if let Ok(Some(refusal)) = EXCHANGE.try_with(|exchange| exchange.take_refusal()) {
+            return Ok(refusal.map(text_body));
+        }
+        // A blocked request may be sent by another attempt than the one that began it.
+        let exchange = poll_fn(|_| match EXCHANGE.try_with(Arc::clone) {
+            Ok(exchange) if !exchange.admits() => Poll::Pending,
+            found => Poll::Ready(found.ok()),
+        });
+        let Some(exchange) = exchange.await else {
+            return self.stock.fetch(request).await;
+        };
+        match &exchange.purpose {
+            Purpose::Other => self.ask_bounded(&exchange, request).await,
+            Purpose::Page => self.page(&exchange, request).await,
+            // Further requests of a service, such as for a token, do not fill the target.
+            Purpose::Read(_) if !is_read(&request) => self.ask_bounded(&exchange, request).await,
+            Purpose::Read(read) => self.read(&exchange, request, read).await,
+        }
+    }
+}
+
+/// As marked by the services.
+fn is_read(request: &Request<Buffer>) -> bool {
+    matches!(request.extensions().get(), Some(Operation::Read))
+}
+
+impl WatchedTransport {
+    async fn ask_stock(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        exchange.note_sending(request.uri());
+        let asked = self.stock.fetch(accepting(exchange, request));
+        let asked = within(exchange.terms.first_byte, STORE, asked).await;
+        let response = asked.inspect_err(|error| {
+            if error.is_temporary() {
+                exchange.note_unreached(with_sources(error));
+            }
+        })?;
+        exchange.note(response.status(), response.headers());
+        let response = without_bad_time(response);
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let text = explanation(body, exchange.terms.silence).await;
+        Ok(Response::from_parts(parts, text_body(text)))
+    }
+
+    /// Sends a request with a response that the service reads to its end, which must arrive.
+    async fn ask_bounded(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        let response = self.ask_stock(exchange, request).await?;
+        let silence = exchange.terms.silence;
+        Ok(response.map(|body| {
+            let pieces = stream::try_unfold((body, 0), move |(mut body, read)| async move {
+                let piece = within(silence, STORE, body.read()).await?;
+                let read = read + piece.len();
+                if read > PAGE_MAX {
+                    return Err(wrong_length(format!(
+                        "the answer is longer than {PAGE_MAX} bytes"
+                    )));
+                }
+                Ok((!piece.is_empty()).then_some((piece, (body, read))))
+            });
+            HttpBody::new(Box::pin(pieces), None)
+        }))
+    }
+
+    async fn page(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+    ) -> Result<Response<HttpBody>> {
+        let response = self.ask_bounded(exchange, request).await?;
+        if response.status() != StatusCode::OK {
+            return Ok(response);
+        }
+        let (parts, mut body) = response.into_parts();
+        let mut text = Vec::new();
+        loop {
+            let piece = body.read().await?;
+            if piece.is_empty() {
+                break;
+            }
+            for bytes in piece {
+                text.extend_from_slice(&bytes);
+            }
+        }
+        check_listing(&String::from_utf8_lossy(&text))?;
+        let text = with_times(text);
+        exchange.note_page(&text);
+        Ok(Response::from_parts(parts, text_body(text)))
+    }
+
+    /// Fills the target and then fails with an unused error: the service would otherwise copy the
+    /// bytes again. Error responses are returned, since the service knows its store's dialect.
+    async fn read(
+        &self,
+        exchange: &Exchange,
+        request: Request<Buffer>,
+        read: &Read,
+    ) -> Result<Response<HttpBody>> {
+        let (mut parts, body) = request.into_parts();
+        sign(exchange, read, &mut parts).await?;
+        accept_as_stored(exchange, &mut parts);
+        if !self.stock_only
+            && parts.method == Method::GET
+            && let Some(way) = Way::to(&parts.uri)
+        {
+            match get(exchange, read, &parts, &way).await? {
+                Got::Bytes => return Err(exchange.deliver()),
+                Got::Refusal(refusal) => return Ok(refusal.map(text_body)),
+                Got::Elsewhere => {}
+            }
+        }
+        let asked = parts.headers.get(header::RANGE).cloned();
+        let request = Request::from_parts(parts, body);
+        let response = self.ask_stock(exchange, request).await?;
+        let target = &read.target;
+        let mut skip = check(read, asked.as_ref(), response.status(), response.headers())?;
+        if !response.status().is_success() {
+            return Ok(response);
+        }
+        let is_whole = response.status() == StatusCode::OK;
+        let mut body = response.into_body();
+        let mut filled = 0;
+        while filled < target.size() || !is_whole {
+            let piece = within(exchange.terms.silence, STORE, body.read()).await?;
+            if piece.is_empty() {
+                break;
+            }
+            for bytes in piece {
+                let skipped = bytes.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
+                skip -= skipped as u64;
+                let mut bytes = &bytes[skipped..];
+                if is_whole {
+                    bytes = &bytes[..bytes.len().min(target.size() - filled)];
+                }
+                if !target.write(filled, bytes) {
+                    return Err(wrong_length(format!(
+                        "the body is longer than the {} bytes asked",
+                        target.size()
+                    )));
+                }
+                filled += bytes.len();
+            }
+        }
+        if filled < target.size() {
+            return Err(wrong_length(format!(
+                "the body ended after {filled} of {} bytes",
+                target.size()
+            )));
+        }
+        Err(exchange.deliver())
+    }
+}
+
+/// Reads without the service. Any response but bytes is for the service to explain.
+pub async fn read_straight(
+    exchange: &Exchange,
+    read: &Read,
+    mut parts: Parts,
+    way: &Way,
+) -> Result<Got> {
+    sign(exchange, read, &mut parts).await?;
+    accept_as_stored(exchange, &mut parts);
+    get(exchange, read, &parts, way).await
+}
+
+async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()> {
+    let Some(signer) = &read.signer else {
+        return Ok(());
+    };
+    let signing = async {
+        let signed = signer.sign(parts).await;
+        signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
+    };
+    let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
+    if credential.is_none() {
+        return Err(unsigned("failed to load signing credential"));
+    }
+    exchange.note_credential(credential);
+    Ok(())
+}
+
+async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Result<Got> {
+    exchange.note_sending(&parts.uri);
+    let asked = parts.headers.get(header::RANGE);
+    let seen = |status: StatusCode, headers: &HeaderMap| {
+        exchange.note(status, headers);
+        check(read, asked, status, headers)
+    };
+    Getter::shared()
+        .get(parts, way, &read.target, exchange.terms, seen)
+        .await
+}
+
+/// An unreadable time counts as none; it does not fail the request.
+fn without_bad_time(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    let headers = response.headers_mut();
+    let time = headers.get(header::LAST_MODIFIED);
+    if time.is_some_and(|value| !value.to_str().is_ok_and(is_http_time)) {
+        headers.remove(header::LAST_MODIFIED);
+    }
+    response
+}
+
+/// After the signature, since proxies change this header.
+fn accept_as_stored(exchange: &Exchange, parts: &mut Parts) {
+    let encoding = exchange.encoding(true);
+    parts.headers.insert(header::ACCEPT_ENCODING, encoding);
+}
+
+/// For a request of the stock client: a HEAD must return the size that a read will find.
+fn accepting(exchange: &Exchange, mut request: Request<Buffer>) -> Request<Buffer> {
+    let is_head = request.method() == Method::HEAD;
+    if is_head || request.method() == Method::GET {
+        let encoding = exchange.encoding(is_head);
+        let headers = request.headers_mut();
+        headers.entry(header::ACCEPT_ENCODING).or_insert(encoding);
+    }
+    request
+}
+
+fn text_body(text: Vec<u8>) -> HttpBody {
+    let size = text.len() as u64;
+    HttpBody::new(stream::iter([Ok(Buffer::from(text))]), Some(size))
+}
+
+/// Returns the store's text of an error response: up to the size limit, and within `limit`. A cut
+/// text is better than none.
+async fn explanation(mut body: HttpBody, limit: Duration) -> Vec<u8> {
+    let mut text = Vec::new();
+    let _ = tokio::time::timeout(limit, async {
+        while let Ok(piece) = body.read().await {
+            if piece.is_empty() || text.len() >= TEXT_MAX {
+                break;
+            }
+            for bytes in piece {
+                text.extend_from_slice(&bytes);
+            }
+        }
+    })
+    .await;
+    text.truncate(TEXT_MAX);
+    text
+}
+
+fn wrong_length(text: String) -> Error {
+    Error::new(ErrorKind::Unexpected, text).set_temporary()
+}
+
+/// Returns an error in the form of OpenDAL's own signer.
+fn unsigned(why: impl std::fmt::Display) -> Error {
+    let error = Error::new(ErrorKind::Unexpected, "signing http request");
+    error.set_source(std::io::Error::other(why.to_string()))
+}
+
+const STORE: &str = "no bytes from the store";
+
+/// A timeout is worth a retry.
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let message = format!("{what} for {} ms", limit.as_millis());
+        Err(Error::new(ErrorKind::Unexpected, message).set_temporary())
+    })
+}
+
+/// One client, so that all stores share its connections.
+pub fn http_transport() -> HttpTransporter {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::default())))
+}
+
+/// Like http_transport(), without following redirects.
+pub fn direct_transport() -> HttpTransporter {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::none())))
+}
+
+fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
+        .http1_only()
+        .redirect(redirections)
+        .no_proxy()
+        .proxy(reqwest::Proxy::custom(proxy_of))
+        .pool_max_idle_per_host(256)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .tcp_nodelay(true)
+        .connect_timeout(Duration::from_secs(5))
+        .connector_layer(traffic::connections())
+        .build()
+        .expect("constant settings of the HTTP client are valid")
+}
+
+fn proxy_of(url: &reqwest::Url) -> Option<String> {
+    let host = url.host_str()?;
+    let port = url.port_or_known_default()?;
+    Proxies::of_environment().url(host, port, url.scheme() == "https")
+}
+
+fn watched(client: &reqwest::Client) -> HttpTransporter {
+    HttpTransporter::new(WatchedTransport {
+        stock: Stock::new(client.clone()),
+        stock_only: is_stock_only(),
+    })
+}
+
+/// Whether LEAT_TRANSPORT forces the stock client for everything.
+pub fn is_stock_only() -> bool {
+    std::env::var("LEAT_TRANSPORT").is_ok_and(|value| value == "stock")
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Entry: a store's description of an object, and which keys are addressable.
+use std::time::UNIX_EPOCH;
+
+use opendal::Metadata;
+
+use crate::attempt::explain::{Code, Failure};
+
+/// The kind of value that identifies a version of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum VersionKind {
+    None = 0,
+    Etag = 1,
+    Generation = 2,
+}
+
+/// Accept-Encoding for unmodified bytes.
+pub const IDENTITY: &str = "identity";
+
+/// How a store describes objects.
+#[derive(Clone, Copy)]
+pub struct Dialect {
+    pub version: VersionKind,
+    /// Listings and stats have the same times, finer than a second.
+    pub exact_times: bool,
+    /// Its servers treat a backslash as a slash.
+    pub turns_backslash: bool,
+    /// Accept-Encoding with which it returns objects as they are stored.
+    pub accepts: &'static str,
+    /// Maximum size of an object that is read from a server that ignores ranges. 0: none.
+    pub whole_max: u64,
+}
+
+pub struct Entry {
+    pub key: String,
+    pub size: u64,
+    /// In the form of a condition; empty if there is none.
+    pub version: String,
+    pub mtime_ns: Option<i64>,
+    pub is_directory: bool,
+}
+
+impl Entry {
+    pub fn directory(key: String) -> Self {
+        Self {
+            key,
+            size: 0,
+            version: String::new(),
+            mtime_ns: None,
+            is_directory: true,
+        }
+    }
+
+    pub fn new(key: String, metadata: &Metadata, dialect: Dialect) -> Self {
+        if metadata.is_dir() {
+            return Self::directory(key);
+        }
+        let mtime = metadata.last_modified().and_then(|time| {
+            std::time::SystemTime::from(time)
+                .duration_since(UNIX_EPOCH)
+                .ok()
+        });
+        let version = match dialect.version {
+            VersionKind::None => String::new(),
+            VersionKind::Etag => usable_etag(metadata.etag().unwrap_or_default()),
+            VersionKind::Generation => metadata.version().unwrap_or_default().to_string(),
+        };
+        // A HEAD has whole seconds, a listing may have more, and the two must not differ.
+        let unit = if dialect.exact_times {
+            1
+        } else {
+            1_000_000_000
+        };
+        Self {
+            key,
+            size: metadata.content_length(),
+            version,
+            mtime_ns: mtime.map(|since| since.as_nanos() as i64 / unit * unit),
+            is_directory: false,
+        }
+    }
+}
+
+/// A name with a slash is a directory's, one without is a file's; a store may find either with both
+/// forms.
+pub fn check_kind(key: &str, is_directory: bool) -> Result<(), Failure> {
+    if is_directory == key.ends_with('/') {
+        return Ok(());
+    }
+    let is = if is_directory { "a" } else { "not a" };
+    Err(Failure::new(
+        Code::NotFound,
+        format!("it is {is} directory"),
+    ))
+}
+
+/// Returns the form for If-Match. Some servers list it without quotes, and use `""` for objects
+/// without one. A weak ETag does not guarantee equal bytes, so it gives an empty text.
+pub fn usable_etag(etag: &str) -> String {
+    if etag.starts_with("W/") {
+        return String::new();
+    }
+    match etag.trim_matches('"') {
+        "" => String::new(),
+        _ if etag.ends_with('"') => etag.to_string(),
+        bare => format!("\"{bare}\""),
+    }
+}
+
+/// OpenDAL trims white space at the ends and drops empty components, and URLs cannot hold "." and
+/// ".."; such a key would silently become another one.
+pub fn is_addressable(key: &str, dialect: Dialect) -> bool {
+    let body = key.strip_suffix('/').unwrap_or(key);
+    key.trim() == key
+        && !(dialect.turns_backslash && key.contains('\\'))
+        && body.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+pub fn check_addressable(key: &str, dialect: Dialect) -> Result<(), Failure> {
+    if is_addressable(key, dialect) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Unsupported,
+        "the key cannot be addressed: it begins or ends with white space, or has an empty, '.' or \
+         '..' component, or a backslash where the store takes it for a slash",
+    ))
+}

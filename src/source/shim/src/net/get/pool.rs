@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pool: idle connections, bounded in number and in time.
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use super::route::Origin;
+
+/// Shorter than the minute after which servers close connections.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+const IDLE_OF_ORIGIN_MAX: usize = 64;
+const IDLE_TOTAL_MAX: usize = 256;
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+#[derive(Default)]
+pub struct Pool {
+    idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+    has_sweeper: AtomicBool,
+}
+
+impl Pool {
+    /// Returns the connection that was used last, so that the others may expire. Never returns one
+    /// that has received anything since its last response: it would be taken for the next response.
+    /// The check costs a system call only if the last response filled its memory to the end, so not
+    /// for small ones.
+    pub fn take(&self, origin: &Origin) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap();
+        let of_origin = idle.get_mut(origin)?;
+        while let Some(mut newest) = of_origin.pop() {
+            if newest.since.elapsed() < IDLE_MAX && newest.connection.is_idle() {
+                return Some(newest.connection);
+            }
+        }
+        None
+    }
+
+    /// Closes all idle connections to `origin`.
+    pub fn forget(&self, origin: &Origin) {
+        self.idle.lock().unwrap().remove(origin);
+    }
+
+    pub fn give(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {
+        connection.rest_idle();
+        let mut idle = self.idle.lock().unwrap();
+        if idle.values().map(Vec::len).sum::<usize>() >= IDLE_TOTAL_MAX {
+            drop_oldest(&mut idle);
+        }
+        let since = Instant::now();
+        match idle.get_mut(origin) {
+            Some(of_origin) => {
+                if of_origin.len() >= IDLE_OF_ORIGIN_MAX {
+                    of_origin.remove(0);
+                }
+                of_origin.push(Idle { connection, since });
+            }
+            None => {
+                idle.insert(origin.clone(), vec![Idle { connection, since }]);
+            }
+        }
+        drop(idle);
+        if !self.has_sweeper.swap(true, Ordering::Relaxed) {
+            tokio::spawn(sweep(self.clone()));
+        }
+    }
+}
+
+fn drop_oldest(idle: &mut HashMap<Origin, Vec<Idle>>) {
+    let oldest = idle
+        .iter()
+        .filter_map(|(origin, of_origin)| Some((of_origin.first()?.since, origin.clone())))
+        .min_by_key(|(since, _)| *since);
+    if let Some((_, origin)) = oldest {
+        idle.get_mut(&origin).expect("found above").remove(0);
+    }
+}
+
+/// Closes expired connections, for the life of the process.
+async fn sweep(pool: Arc<Pool>) {
+    loop {
+        tokio::time::sleep(IDLE_MAX / 3).await;
+        let mut idle = pool.idle.lock().unwrap();
+        idle.retain(|_, of_origin| {
+            of_origin.retain_mut(|one| one.since.elapsed() < IDLE_MAX && one.connection.is_idle());
+            !of_origin.is_empty()
+        });
+    }
+}

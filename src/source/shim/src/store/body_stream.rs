@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bodies that a service forwards, from stores without HTTP.
+use futures::StreamExt;
+use opendal::BufferStream;
+
+use crate::attempt::explain::{Code, Failure};
+use crate::core::target::Target;
+use crate::net::get::Terms;
+
+/// Fills the target, or fails: the stream ends where the target does.
+pub async fn take_stream(
+    stream: &mut BufferStream,
+    target: &Target,
+    terms: Terms,
+) -> Result<(), Failure> {
+    let mut filled = 0;
+    let mut patience = terms.first_byte;
+    while let Some(piece) = tokio::time::timeout(patience, stream.next())
+        .await
+        .map_err(|_| Failure::silence(patience))?
+    {
+        for bytes in piece.map_err(|error| Failure::seen(&error))? {
+            if !target.write(filled, &bytes) {
+                let message = format!("the body is longer than the {} bytes asked", target.size());
+                return Err(Failure::new(Code::Unavailable, message));
+            }
+            filled += bytes.len();
+        }
+        patience = terms.silence;
+    }
+    if filled < target.size() {
+        let message = format!("the body ended after {filled} of {} bytes", target.size());
+        return Err(Failure::new(Code::Unavailable, message));
+    }
+    Ok(())
+}

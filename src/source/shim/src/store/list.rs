@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Listings: pages in the byte order of the keys, each of which can be requested at any time.
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use futures::StreamExt;
+use opendal::options::ListOptions;
+use opendal::{Lister, Metadata, Operator};
+
+use crate::attempt::exchange::EXCHANGE;
+use crate::attempt::explain::{Code, Failure};
+use crate::backends::namespace::Folders;
+use crate::core::entry::{Dialect, Entry, is_addressable};
+use crate::core::swap_cell::Live;
+use crate::net::get::Terms;
+use crate::store::open::{bounded, within};
+
+/// How a store lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Pages in order, after any key.
+    StartAfter,
+    /// Pages in order, each of which continues only the one before.
+    Continued,
+    /// Real directories, each as a whole and in any order.
+    Levels,
+    /// The same, as far as a web server shows them.
+    Index,
+}
+
+/// Listings that a caller may continue. Unused ones are dropped, oldest first.
+const PARKED_MAX: usize = 16;
+
+#[derive(Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    pub next_token: String,
+    pub left_out: usize,
+    pub left_out_example: String,
+}
+
+impl Page {
+    /// Counts a name that cannot be addressed.
+    pub fn leave_out(&mut self, key: String) {
+        if self.left_out == 0 {
+            self.left_out_example = key;
+        }
+        self.left_out += 1;
+    }
+}
+
+/// A listing between two of its pages.
+struct Parked {
+    prefix: String,
+    recursive: bool,
+    token: String,
+    lister: Lister,
+}
+
+pub struct Listings {
+    operator: Live<Operator>,
+    style: Style,
+    dialect: Dialect,
+    page_entries: usize,
+    parked: Mutex<Vec<Parked>>,
+    folders: Option<Arc<Folders>>,
+}
+
+impl Listings {
+    pub fn new(
+        operator: Live<Operator>,
+        style: Style,
+        dialect: Dialect,
+        page_entries: usize,
+        folders: Option<Arc<Folders>>,
+    ) -> Self {
+        Self {
+            folders,
+            operator,
+            style,
+            dialect,
+            page_entries,
+            parked: Mutex::default(),
+        }
+    }
+
+    pub async fn page(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        match self.style {
+            Style::StartAfter => self.page_after(prefix, recursive, token, terms).await,
+            Style::Continued => self.page_continued(prefix, recursive, token, terms).await,
+            Style::Levels | Style::Index if recursive => self.walk(prefix, token, terms).await,
+            Style::Levels | Style::Index => {
+                let mut page = self.level(prefix, terms).await?;
+                page.entries.retain(|entry| *entry.key > *token);
+                Ok(page)
+            }
+        }
+    }
+
+    async fn page_after(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        let options = ListOptions {
+            limit: Some(self.page_entries),
+            start_after: (!token.is_empty()).then(|| token.to_string()),
+            recursive,
+            ..Default::default()
+        };
+        let mut lister = self.open(prefix, options, terms).await?;
+        let (found, more) = next_page(&mut lister, terms).await?;
+        check_prefix(&found, prefix)?;
+        let altered = EXCHANGE.get().take_altered_names();
+        let (mut page, last) = self.build(found, altered, prefix, token);
+        if more {
+            if *last <= *token {
+                let message = format!("the listing does not go on after '{token}'");
+                return Err(Failure::new(Code::Internal, message));
+            }
+            page.next_token = last;
+        }
+        Ok(page)
+    }
+
+    async fn page_continued(
+        &self,
+        prefix: &str,
+        recursive: bool,
+        token: &str,
+        terms: Terms,
+    ) -> Result<Page, Failure> {
+        let mut lister = match self.take(prefix, recursive, token) {
+            Some(lister) => lister,
+            None => {
+                let options = ListOptions {
+                    recursive,
+                    ..Default::default()
+                };
+                self.open(prefix, options, terms).await?
+            }
+        };
+        // Skips pages before the token if the parked listing was dropped.
+        loop {
+            let exchange = EXCHANGE.get();
+            exchange.begin_page();
+            let (found, more) = next_page(&mut lister, terms).await?;
+            check_prefix(&found, prefix)?;
+            let altered = exchange.take_altered_names();
+            let (mut page, last) = self.build(found, altered, prefix, token);
+            if !more {
+                return Ok(page);
+            }
+            if *last > *token {
+                page.next_token = last;
+                self.park(prefix, recursive, &page.next_token, lister);
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Lists a directory, which has to exist.
+    async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
+        if let Some(folders) = &self.folders {
+            return folders.level(prefix).await;
+        }
+        let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
+        let mut found = Vec::new();
+        while let Some(next) = tokio::time::timeout(terms.silence, lister.next())
+            .await
+            .map_err(|_| Failure::silence(terms.silence))?
+        {
+            let entry = next.map_err(|error| Failure::seen(&error))?;
+            if entry.path().starts_with(prefix) {
+                found.push(entry.into_parts());
+            }
+        }
+        let has_itself = found.iter().any(|(key, _)| is_same(key, prefix));
+        let (page, _) = self.build(found, Vec::new(), prefix, "");
+        if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
+            let checking = self.check_directory(prefix);
+            bounded(terms.first_byte, checking).await?;
+        }
+        Ok(page)
+    }
+
+    async fn check_directory(&self, prefix: &str) -> Result<(), Failure> {
+        let path = prefix.trim_end_matches('/');
+        let there = self.operator.now().stat(path).await;
+        match there {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            Ok(_) => Err(Failure::new(
+                Code::NotDirectory,
+                format!("'{path}' is a file"),
+            )),
+            // Some stores know a directory only with its slash.
+            Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
+                let again = self.operator.now().stat(prefix).await;
+                again.map(|_| ()).map_err(|error| Failure::seen(&error))
+            }
+            Err(error) => Err(Failure::seen(&error)),
+        }
+    }
+
+    /// Returns a page of everything below, walking the directories in the order of the keys.
+    async fn walk(&self, prefix: &str, token: &str, terms: Terms) -> Result<Page, Failure> {
+        let mut page = Page::default();
+        let mut levels = vec![self.counted(prefix, token, terms, &mut page).await?];
+        while let Some(level) = levels.last_mut() {
+            let Some(entry) = level.next() else {
+                levels.pop();
+                continue;
+            };
+            let below = entry.is_directory.then(|| entry.key.clone());
+            if *entry.key > *token {
+                if page.entries.len() == self.page_entries {
+                    let last = page.entries.last().expect("pages are not empty");
+                    page.next_token = last.key.clone();
+                    return Ok(page);
+                }
+                page.entries.push(entry);
+            } else if !below.as_deref().is_some_and(|key| token.starts_with(key)) {
+                continue;
+            }
+            if let Some(key) = below {
+                match self.counted(&key, token, terms, &mut page).await {
+                    Ok(level) => levels.push(level),
+                    // Removed after its name was read.
+                    Err(failure) if failure.code == Code::NotFound => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// Lists a level; names that it skips are counted on the page on which it begins.
+    async fn counted(
+        &self,
+        prefix: &str,
+        token: &str,
+        terms: Terms,
+        page: &mut Page,
+    ) -> Result<std::vec::IntoIter<Entry>, Failure> {
+        let level = self.level(prefix, terms).await?;
+        if token.is_empty() || *prefix > *token {
+            if page.left_out == 0 {
+                page.left_out_example = level.left_out_example;
+            }
+            page.left_out += level.left_out;
+        }
+        Ok(level.entries.into_iter())
+    }
+
+    async fn open(
+        &self,
+        prefix: &str,
+        options: ListOptions,
+        terms: Terms,
+    ) -> Result<Lister, Failure> {
+        let path = if prefix.is_empty() { "/" } else { prefix };
+        let operator = self.operator.now();
+        let opening = operator.lister_options(path, options);
+        within(terms.first_byte, opening).await
+    }
+
+    /// Returns the page, and the last key of the store. `altered` is parallel to `found`, or empty.
+    fn build(
+        &self,
+        found: Vec<(String, Metadata)>,
+        altered: Vec<bool>,
+        prefix: &str,
+        token: &str,
+    ) -> (Page, String) {
+        let mut page = Page::default();
+        let know_altered = altered.len() == found.len();
+        let mut last = String::new();
+        for (index, (key, metadata)) in found.into_iter().enumerate() {
+            if key > last {
+                last.clone_from(&key);
+            }
+            let is_altered = know_altered && altered[index];
+            if is_same(&key, prefix) && !is_altered || (!token.is_empty() && *key <= *token) {
+                continue;
+            }
+            if is_altered || !is_addressable(&key, self.dialect) {
+                page.leave_out(key);
+                continue;
+            }
+            page.entries.push(Entry::new(key, &metadata, self.dialect));
+        }
+        page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        page.entries.dedup_by(|a, b| a.key == b.key);
+        (page, last)
+    }
+
+    fn take(&self, prefix: &str, recursive: bool, token: &str) -> Option<Lister> {
+        if token.is_empty() {
+            return None;
+        }
+        let mut parked = self.parked.lock().unwrap();
+        let at = parked.iter().position(|one| {
+            one.prefix == prefix && one.recursive == recursive && one.token == token
+        })?;
+        Some(parked.remove(at).lister)
+    }
+
+    fn park(&self, prefix: &str, recursive: bool, token: &str, lister: Lister) {
+        let mut parked = self.parked.lock().unwrap();
+        if parked.len() == PARKED_MAX {
+            parked.remove(0);
+        }
+        parked.push(Parked {
+            prefix: prefix.to_string(),
+            recursive,
+            token: token.to_string(),
+            lister,
+        });
+    }
+}
+
+/// Whether `key` is the listed directory itself.
+fn is_same(key: &str, prefix: &str) -> bool {
+    (key == prefix && key.ends_with('/')) || (prefix.is_empty() && key == "/")
+}
+
+/// A key that is not below the prefix belongs to a response for another request.
+fn check_prefix(found: &[(String, Metadata)], prefix: &str) -> Result<(), Failure> {
+    match found.iter().find(|(key, _)| !key.starts_with(prefix)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let message = format!("the store answered with another listing, in which is '{key}'");
+            Err(Failure::new(Code::Unavailable, message))
+        }
+    }
+}
+
+/// Returns the entries of one response of the store, and whether there are more. The lister
+/// requests its next page by itself when one is used up, and hides page borders. The transport
+/// blocks that request until a caller continues the lister.
+async fn next_page(
+    lister: &mut Lister,
+    terms: Terms,
+) -> Result<(Vec<(String, Metadata)>, bool), Failure> {
+    let exchange = EXCHANGE.get();
+    let mut found = Vec::new();
+    loop {
+        let next = poll_fn(|context| match lister.poll_next_unpin(context) {
+            Poll::Pending if exchange.page_is_over() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(next) => Poll::Ready(Some(next)),
+        });
+        let next = tokio::time::timeout(terms.first_byte + terms.silence, next)
+            .await
+            .map_err(|_| Failure::silence(terms.silence))?;
+        match next {
+            None => return Ok((found, true)),
+            Some(None) => return Ok((found, false)),
+            Some(Some(Ok(entry))) => found.push(entry.into_parts()),
+            Some(Some(Err(error))) => return Err(Failure::seen(&error)),
+        }
+        exchange.complete_page();
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writer: an object that is written in parts, and is invisible before its end.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hdfs_native::file::FileWriter;
+use opendal::options::WriteOptions;
+use opendal::raw::{OpWrite, Service, oio};
+use opendal::{Buffer, Metadata, MetadataBuilder};
+use tokio::sync::Mutex;
+
+use crate::attempt::exchange::Purpose;
+use crate::attempt::explain::{Code, Failure};
+use crate::backends::hdfs::client::{self, Hdfs};
+use crate::core::entry::{Entry, VersionKind};
+use crate::net::get::Terms;
+use crate::store::open::{Store, Trace, bounded, within};
+use crate::store::write::{Condition, Writes};
+
+/// Parts of one object in flight: one connection does not fill most links.
+const PARTS_IN_FLIGHT: usize = 4;
+/// Time limit of background clean-up.
+const CLEAN_UP: Duration = Duration::from_secs(30);
+/// With pauses that double, 25 s in all.
+const CLEAN_UP_ATTEMPTS: u32 = 8;
+const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
+
+impl Store {
+    pub fn open_body(&self, key: &str, condition: &Condition) -> Result<Body, Failure> {
+        let staged = match self.writes {
+            Writes::Whole => None,
+            _ => Some(staged_key(key)),
+        };
+        let bytes = match &self.writes {
+            Writes::Hdfs(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
+            _ => Bytes::Service(self.service_writer(staged.as_deref().unwrap_or(key), condition)?),
+        };
+        Ok(Body {
+            staged,
+            bytes,
+            end: End::Open,
+        })
+    }
+
+    /// Opens a writer below OpenDAL's own, which would cut and join its input, so that the bytes to
+    /// resend would be unknown.
+    fn service_writer(&self, key: &str, condition: &Condition) -> Result<oio::Writer, Failure> {
+        let mut options = WriteOptions {
+            concurrent: PARTS_IN_FLIGHT,
+            ..Default::default()
+        };
+        match (condition, self.dialect.version) {
+            (Condition::None, _) => {}
+            (Condition::Absent, _) => options.if_not_exists = true,
+            (Condition::Version(version), VersionKind::Generation) => {
+                options.if_version_match = Some(version.clone());
+            }
+            (Condition::Version(version), _) => options.if_match = Some(version.clone()),
+        }
+        let operator = self.operator.now();
+        let service = operator.service();
+        let opened = OpWrite::from_options(&service.capability(), options)
+            .and_then(|(args, _)| service.write(operator.context(), key, args));
+        opened.map_err(|error| Failure::from_opendal(&error, &Default::default()))
+    }
+}
+
+/// An object that is being written.
+pub struct Body {
+    /// The temporary key until it is complete, if it is another one.
+    pub staged: Option<String>,
+    bytes: Bytes,
+    end: End,
+}
+
+/// Progress of the completion: a completed step is not repeated.
+enum End {
+    Open,
+    /// Requested; the response may have been lost.
+    Asked,
+    Done(Metadata),
+}
+
+pub enum Bytes {
+    Service(oio::Writer),
+    /// Created with the first bytes.
+    Hdfs(Arc<Hdfs>, Option<FileWriter>),
+}
+
+impl Body {
+    pub async fn append(
+        &mut self,
+        store: &Store,
+        part: Buffer,
+        terms: Terms,
+    ) -> Result<(), Failure> {
+        match &mut self.bytes {
+            Bytes::Service(writer) if store.over_http => writer
+                .write_dyn(part)
+                .await
+                .map_err(|error| Failure::seen(&error)),
+            Bytes::Service(writer) => within(terms.first_byte, writer.write_dyn(part)).await,
+            Bytes::Hdfs(hdfs, file) => {
+                let staged = self.staged.as_deref().unwrap_or_default();
+                bounded(terms.first_byte, append_to(hdfs, file, staged, part)).await
+            }
+        }
+    }
+
+    pub async fn finish(
+        &mut self,
+        store: &Store,
+        key: &str,
+        condition: &Condition,
+        size: u64,
+        terms: Terms,
+    ) -> Result<Entry, Failure> {
+        if let End::Done(metadata) = &self.end {
+            return store.written(key, metadata, Some(size), terms).await;
+        }
+        let was_asked = matches!(self.end, End::Asked);
+        let done = async {
+            if !matches!(condition, Condition::None) {
+                store.look_first(key, condition, size, terms).await?;
+            }
+            self.end = End::Asked;
+            let metadata = match &mut self.bytes {
+                Bytes::Service(writer) if store.over_http => {
+                    let closed = writer.close_dyn().await;
+                    closed.map_err(|error| Failure::seen(&error))?
+                }
+                Bytes::Service(writer) => within(terms.first_byte, writer.close_dyn()).await?,
+                Bytes::Hdfs(hdfs, file) => {
+                    let staged = self.staged.as_deref().unwrap_or_default();
+                    bounded(
+                        terms.first_byte,
+                        append_to(hdfs, file, staged, Buffer::new()),
+                    )
+                    .await?;
+                    if let Some(file) = file {
+                        bounded(terms.first_byte, async {
+                            file.close().await.map_err(client::failure)
+                        })
+                        .await?;
+                    }
+                    MetadataBuilder::unknown().build()
+                }
+            };
+            match (&self.staged, &self.bytes) {
+                (None, _) => {}
+                (Some(staged), Bytes::Hdfs(hdfs, _)) => {
+                    let replace = !matches!(condition, Condition::Absent);
+                    bounded(terms.first_byte, hdfs.rename(staged, key, replace)).await?;
+                }
+                (Some(staged), _) => {
+                    within(terms.first_byte, store.operator.now().rename(staged, key)).await?;
+                }
+            }
+            self.staged = None;
+            Ok(metadata)
+        };
+        let done: Result<Metadata, Failure> = done.await;
+        match done {
+            Ok(metadata) => {
+                let told = store.written(key, &metadata, Some(size), terms).await;
+                self.end = End::Done(metadata);
+                told
+            }
+            // The upload is gone: the lost response may have been a success.
+            Err(failure) if was_asked && failure.code == Code::NotFound => {
+                let message = format!("whether it was written is not known: {}", failure.message);
+                Err(Failure::new(Code::Unavailable, message))
+            }
+            Err(failure) => Err(condition.explain(failure)),
+        }
+    }
+
+    async fn abandon(&mut self, store: &Store, terms: Terms) -> Result<(), Failure> {
+        match (self.staged.clone(), &mut self.bytes) {
+            (None, Bytes::Service(writer)) => writer
+                .abort_dyn()
+                .await
+                .map_err(|error| Failure::seen(&error)),
+            (Some(staged), Bytes::Service(_)) => {
+                within(terms.first_byte, store.operator.now().delete(&staged)).await
+            }
+            (Some(staged), Bytes::Hdfs(hdfs, file)) => {
+                *file = None;
+                bounded(terms.first_byte, hdfs.remove(&staged)).await
+            }
+            (None, Bytes::Hdfs(..)) => Ok(()),
+        }
+    }
+}
+
+async fn append_to(
+    hdfs: &Hdfs,
+    file: &mut Option<FileWriter>,
+    staged: &str,
+    part: Buffer,
+) -> Result<(), Failure> {
+    let file = match file {
+        Some(file) => file,
+        None => file.insert(hdfs.create(staged).await?),
+    };
+    for bytes in part {
+        file.write_bytes(bytes).await.map_err(client::failure)?;
+    }
+    Ok(())
+}
+
+/// Beside the key: a rename may not cross file systems.
+fn staged_key(key: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| since.as_nanos() as u64);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let (directory, _) = key.rsplit_once('/').unwrap_or_default();
+    let slash = if directory.is_empty() { "" } else { "/" };
+    format!(
+        "{directory}{slash}.leat-{nanos:x}-{:x}-{count:x}",
+        std::process::id()
+    )
+}
+
+pub async fn clean_up(store: Arc<Store>, mut body: Body) {
+    let terms = Terms {
+        first_byte: CLEAN_UP,
+        silence: CLEAN_UP,
+    };
+    let mut trace = Trace::default();
+    let body = Mutex::new(&mut body);
+    let attempt = || async { body.lock().await.abandon(&store, terms).await };
+    // No caller is left that could get the error or retry.
+    for attempts_before in 0..CLEAN_UP_ATTEMPTS {
+        let asked = store.attempt(&mut trace, || Purpose::Other, terms, attempt);
+        match asked.await {
+            Err(failure) if matches!(failure.code, Code::Unavailable | Code::Throttled) => {
+                tokio::time::sleep(CLEAN_UP_PAUSE * (1 << attempts_before)).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// One object that is written in parts.
+pub struct Writer {
+    store: Arc<Store>,
+    key: String,
+    condition: Condition,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None: finished or abandoned.
+    body: Option<Body>,
+    size: u64,
+}
+
+impl Writer {
+    pub fn open(store: Arc<Store>, key: String, condition: Condition) -> Result<Self, Failure> {
+        store.check_change(&key)?;
+        store.check_condition(&condition)?;
+        if key.ends_with('/') {
+            let message = "a directory holds no bytes";
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let body = Some(store.open_body(&key, &condition)?);
+        Ok(Self {
+            store,
+            key,
+            condition,
+            state: Mutex::new(State { body, size: 0 }),
+        })
+    }
+
+    pub async fn append(
+        &self,
+        part: Buffer,
+        terms: Terms,
+        trace: &mut Trace,
+    ) -> Result<(), Failure> {
+        let attempt = || async {
+            let mut state = self.state.lock().await;
+            let size = part.len() as u64;
+            let body = state.body.as_mut().ok_or_else(ended)?;
+            body.append(&self.store, part.clone(), terms).await?;
+            state.size += size;
+            Ok(())
+        };
+        let asked = self.store.attempt_as_begun(trace, terms, attempt);
+        asked
+            .await
+            .map_err(|failure| self.condition.explain(failure))
+    }
+
+    pub async fn finish(&self, terms: Terms, trace: &mut Trace) -> Result<Entry, Failure> {
+        let attempt = || async {
+            let mut state = self.state.lock().await;
+            let size = state.size;
+            let body = state.body.as_mut().ok_or_else(ended)?;
+            let entry = body
+                .finish(&self.store, &self.key, &self.condition, size, terms)
+                .await?;
+            state.body = None;
+            Ok(entry)
+        };
+        self.store.attempt_as_begun(trace, terms, attempt).await
+    }
+
+    pub async fn abandon(&self, terms: Terms, trace: &mut Trace) -> Result<(), Failure> {
+        let attempt = || async {
+            let mut state = self.state.lock().await;
+            let body = state.body.as_mut().ok_or_else(ended)?;
+            body.abandon(&self.store, terms).await?;
+            state.body = None;
+            Ok(())
+        };
+        self.store
+            .attempt(trace, || Purpose::Other, terms, attempt)
+            .await
+    }
+
+    /// Abandons an unfinished object in the background.
+    pub async fn close(self: Arc<Self>) {
+        let body = self.state.lock().await.body.take();
+        if let Some(body) = body {
+            clean_up(self.store.clone(), body).await;
+        }
+    }
+}
+
+fn ended() -> Failure {
+    Failure::new(
+        Code::InvalidArgument,
+        "the object is finished or abandoned already",
+    )
+}
