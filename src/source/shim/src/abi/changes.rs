@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use opendal::Buffer;
 
-use super::*;
-use crate::store::open::Trace;
+use crate::abi::request::{Callback, not_utf8, one_entry, start};
+use crate::abi::types::{CCondition, Done, RequestHandle, StoreHandle, Terms, Text, WriterHandle};
+use crate::attempt::trace::Trace;
+use crate::core::page::Page;
+use crate::net::lanes;
 use crate::store::upload::Writer;
 
 #[unsafe(no_mangle)]
@@ -28,7 +31,7 @@ pub unsafe extern "C" fn leat_store_write(
         let written = match texts {
             Some((key, condition)) => {
                 store
-                    .write(key, condition, content, terms.limits(), &mut trace)
+                    .write(key, condition, content, terms.timeouts(), &mut trace)
                     .await
             }
             None => not_utf8(),
@@ -54,7 +57,7 @@ pub unsafe extern "C" fn leat_store_copy(
         let copied = match keys {
             Some((from, to)) => {
                 store
-                    .copy(from, to, if_absent != 0, terms.limits(), &mut trace)
+                    .copy(from, to, if_absent != 0, terms.timeouts(), &mut trace)
                     .await
             }
             None => not_utf8(),
@@ -77,7 +80,7 @@ pub unsafe extern "C" fn leat_store_rename(
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let renamed = match keys {
-            Some((from, to)) => store.rename(from, to, terms.limits(), &mut trace).await,
+            Some((from, to)) => store.rename(from, to, terms.timeouts(), &mut trace).await,
             None => not_utf8(),
         };
         (renamed.map(|()| Page::default()), trace)
@@ -101,7 +104,7 @@ pub unsafe extern "C" fn leat_store_remove(
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let removed = match keys {
-            Some(keys) => store.remove(keys, terms.limits(), &mut trace).await,
+            Some(keys) => store.remove(keys, terms.timeouts(), &mut trace).await,
             None => not_utf8(),
         };
         (removed.map(|()| Page::default()), trace)
@@ -136,7 +139,7 @@ pub unsafe extern "C" fn leat_writer_append(
     start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();
         let appended = match writer {
-            Ok(writer) => writer.append(part, terms.limits(), &mut trace).await,
+            Ok(writer) => writer.append(part, terms.timeouts(), &mut trace).await,
             Err(failure) => Err(failure),
         };
         (appended.map(|()| Page::default()), trace)
@@ -154,7 +157,7 @@ pub unsafe extern "C" fn leat_writer_finish(
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let finished = match writer {
-            Ok(writer) => writer.finish(terms.limits(), &mut trace).await,
+            Ok(writer) => writer.finish(terms.timeouts(), &mut trace).await,
             Err(failure) => Err(failure),
         };
         (finished.map(one_entry), trace)
@@ -172,7 +175,7 @@ pub unsafe extern "C" fn leat_writer_abandon(
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let abandoned = match writer {
-            Ok(writer) => writer.abandon(terms.limits(), &mut trace).await,
+            Ok(writer) => writer.abandon(terms.timeouts(), &mut trace).await,
             Err(failure) => Err(failure),
         };
         (abandoned.map(|()| Page::default()), trace)

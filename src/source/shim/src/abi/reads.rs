@@ -4,11 +4,18 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use super::*;
-use crate::core::entry::VersionKind;
+use crate::abi::request::{Callback, not_utf8, one_entry, start};
+use crate::abi::types::{
+    Abilities, COption, Done, Memory, RequestHandle, StoreHandle, Terms, Text,
+};
+use crate::attempt::trace::Trace;
+use crate::core::kinds::VersionKind;
+use crate::core::page::Page;
 use crate::core::target::{Arrived, Listener, Target};
+use crate::net::lanes;
 use crate::net::traffic::{self, Traffic};
-use crate::store::open::{Part, Store, Trace};
+use crate::store::open::Store;
+use crate::store::read::Part;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leat_store_open(
@@ -80,7 +87,7 @@ pub unsafe extern "C" fn leat_store_stat(
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
         let found = match key {
-            Some(key) => store.stat(key, terms.limits(), &mut trace).await,
+            Some(key) => store.stat(key, terms.timeouts(), &mut trace).await,
             None => not_utf8(),
         };
         (found.map(one_entry), trace)
@@ -104,7 +111,7 @@ pub unsafe extern "C" fn leat_store_list(
         let page = match texts {
             Some((prefix, token)) => {
                 store
-                    .list(prefix, recursive != 0, token, terms.limits(), &mut trace)
+                    .list(prefix, recursive != 0, token, terms.timeouts(), &mut trace)
                     .await
             }
             None => not_utf8(),
@@ -144,7 +151,7 @@ pub unsafe extern "C" fn leat_store_read(
                     object_size,
                     version,
                 };
-                store.read(part, target, terms.limits(), &mut trace).await
+                store.read(part, target, terms.timeouts(), &mut trace).await
             }
             None => not_utf8(),
         };
@@ -166,4 +173,16 @@ pub unsafe extern "C" fn leat_request_cancel(request: *const RequestHandle) {
 pub unsafe extern "C" fn leat_request_free(request: *mut RequestHandle) {
     // SAFETY: the handle came from one of the functions above and is not used again.
     drop(unsafe { Box::from_raw(request) });
+}
+
+fn copy_error(text: &str, error: *mut c_char, size: usize) {
+    if size == 0 {
+        return;
+    }
+    let kept = text.len().min(size - 1);
+    // SAFETY: the caller vouches for `size` bytes at `error`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), error, kept);
+        *error.add(kept) = 0;
+    }
 }

@@ -9,10 +9,10 @@ use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind};
 use reqsign_aws_v4::Credential;
 
-use crate::auth::sign::Signer;
-use crate::core::entry::{IDENTITY, VersionKind};
+use crate::attempt::sign_read::SignRead;
+use crate::core::kinds::{IDENTITY, VersionKind};
 use crate::core::target::Target;
-use crate::net::get::Terms;
+use crate::core::timeouts::Timeouts;
 use crate::net::proxy::Proxies;
 
 /// Maximum of Retry-After; a larger value is treated as a mistake.
@@ -38,8 +38,8 @@ pub struct Answer {
 }
 
 /// Names of a page of a listing in the order in which OpenDAL yields them; true: the XML reader has
-/// changed the name on its way (see `altered_names`).
-type AlteredNames = Vec<bool>;
+/// changed the name on its way.
+pub type AlteredNames = Vec<bool>;
 
 #[derive(Default)]
 struct Seen {
@@ -67,7 +67,7 @@ pub enum Purpose {
 pub struct Read {
     pub target: Arc<Target>,
     /// Set if the service itself does not sign.
-    pub signer: Option<Arc<Signer>>,
+    pub signer: Option<Arc<dyn SignRead>>,
     /// The demanded version.
     pub version: Option<(VersionKind, String)>,
     /// Size of the whole object, as the caller knows it. 0: unknown.
@@ -79,7 +79,7 @@ pub struct Read {
 /// The observations of one attempt's traffic.
 pub struct Exchange {
     pub purpose: Purpose,
-    pub terms: Terms,
+    pub timeouts: Timeouts,
     /// Accept-Encoding of requests for objects.
     accepts: &'static str,
     start: Instant,
@@ -87,15 +87,15 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(purpose: Purpose, terms: Terms) -> Arc<Self> {
-        Self::accepting(IDENTITY, purpose, terms)
+    pub fn new(purpose: Purpose, timeouts: Timeouts) -> Arc<Self> {
+        Self::accepting(IDENTITY, purpose, timeouts)
     }
 
     /// `accepts`: the Accept-Encoding with which the store returns objects as they are stored.
-    pub fn accepting(accepts: &'static str, purpose: Purpose, terms: Terms) -> Arc<Self> {
+    pub fn accepting(accepts: &'static str, purpose: Purpose, timeouts: Timeouts) -> Arc<Self> {
         Arc::new(Self {
             purpose,
-            terms,
+            timeouts,
             accepts,
             start: Instant::now(),
             seen: Mutex::default(),
@@ -212,8 +212,8 @@ impl Exchange {
         self.seen.lock().unwrap().answer.unreached = Some(why);
     }
 
-    pub fn note_page(&self, body: &[u8]) {
-        self.seen.lock().unwrap().altered = altered_names(&String::from_utf8_lossy(body));
+    pub fn note_page(&self, altered: AlteredNames) {
+        self.seen.lock().unwrap().altered = altered;
     }
 
     pub fn deliver(&self) -> Error {
@@ -231,28 +231,4 @@ fn clock_ahead(date: &str) -> Option<i64> {
         i64::try_from(since.as_secs()).ok()
     };
     Some(seconds(SystemTime::now())? - seconds(theirs)?)
-}
-
-/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and
-/// a leading '/' is taken for the root. Such a name would stand for another object. The order is
-/// OpenDAL's: common prefixes, then objects.
-fn altered_names(xml: &str) -> AlteredNames {
-    let mut names = texts_between(xml, "<CommonPrefixes>", "<Prefix>");
-    names.extend(texts_between(xml, "<Contents>", "<Key>"));
-    names
-        .iter()
-        .map(|name| name.starts_with('/') || name.trim() != *name)
-        .collect()
-}
-
-/// The text that follows `tag` in each element that `opening` begins.
-fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
-    let after_tag = |element: &'a str| {
-        let start = element.find(tag)? + tag.len();
-        element[start..].split('<').next()
-    };
-    xml.split(opening)
-        .skip(1)
-        .map(|element| after_tag(element).unwrap_or_default())
-        .collect()
 }

@@ -1,118 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Failure: a code of leat_store.h and the store's response, without secrets.
+//! Explains errors: from an error of OpenDAL and the last response of the attempt to a failure.
 use std::error::Error as _;
 use std::time::Duration;
 
 use opendal::ErrorKind;
 
 use crate::attempt::exchange::{Answer, EXCHANGE};
-use crate::backends::hdfs::client;
+use crate::attempt::hdfs_errors::name_node_exception;
+use crate::core::failure::{Code, Failure};
 
 /// OpenDAL's text about a HEAD without a Content-Length.
 const NO_SIZE: &str = "does not contain file content length";
 /// Maximum characters of a response to a credential provider.
 const CAUSE_MAX: usize = 400;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub enum Code {
-    Ok = 0,
-    Internal = 1,
-    InvalidArgument = 2,
-    NotFound = 3,
-    PermissionDenied = 4,
-    Changed = 5,
-    OutOfRange = 6,
-    Unavailable = 7,
-    Throttled = 8,
-    Cancelled = 9,
-    Unsupported = 10,
-    NotDirectory = 11,
-    Exists = 12,
+/// Returns the failure of an attempt without a byte within `limit`.
+pub fn timed_out(limit: Duration) -> Failure {
+    let message = format!("no bytes from the store for {} ms", limit.as_millis());
+    let proxy = EXCHANGE.try_with(|exchange| exchange.answer().proxy);
+    match proxy.ok().flatten() {
+        Some(proxy) => Failure::new(
+            Code::Unavailable,
+            format!("through the proxy {proxy}: {message}"),
+        ),
+        None => Failure::new(Code::Unavailable, message),
+    }
 }
 
-#[derive(Clone, Debug)]
-pub struct Failure {
-    pub code: Code,
-    pub message: String,
-    /// The store's own error code; empty if it gave none.
-    pub store_code: String,
+/// Explains an error of the running attempt by the last response of its exchange.
+pub fn explain(error: &opendal::Error) -> Failure {
+    explain_with(error, &EXCHANGE.get().answer())
 }
 
-impl Failure {
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            store_code: String::new(),
+/// Explains an error by `answer`, the last response on the wire.
+pub fn explain_with(error: &opendal::Error, answer: &Answer) -> Failure {
+    if is_unsigned(error) {
+        // The signers of the services do not report the reason.
+        if let Some(why) = &answer.unreached {
+            let message = format!("whoever hands out credentials was not reached: {why}");
+            return Failure::new(Code::Unavailable, message);
         }
-    }
-
-    pub fn silence(limit: Duration) -> Self {
-        let message = format!("no bytes from the store for {} ms", limit.as_millis());
-        let proxy = EXCHANGE.try_with(|exchange| exchange.answer().proxy);
-        match proxy.ok().flatten() {
-            Some(proxy) => Self::new(
-                Code::Unavailable,
-                format!("through the proxy {proxy}: {message}"),
-            ),
-            None => Self::new(Code::Unavailable, message),
-        }
-    }
-
-    /// For use in an attempt: adds the last response of its exchange.
-    pub fn seen(error: &opendal::Error) -> Self {
-        Self::from_opendal(error, &EXCHANGE.get().answer())
-    }
-
-    /// `answer` is the last response on the wire.
-    pub fn from_opendal(error: &opendal::Error, answer: &Answer) -> Self {
-        if is_unsigned(error) {
-            // The signers of the services do not report the reason.
-            if let Some(why) = &answer.unreached {
-                let message = format!("whoever hands out credentials was not reached: {why}");
-                return Self::new(Code::Unavailable, message);
-            }
-            let code = match is_passing(error) {
-                true => Code::Unavailable,
-                false => Code::PermissionDenied,
-            };
-            return Self::new(code, describe_unsigned(error));
-        }
-        if let Some(thrown) = client::thrown(error) {
-            return thrown;
-        }
-        if error.message().contains(NO_SIZE) && matches!(answer.status, Some(200..=299)) {
-            let text = "the store names no size of the object: it makes or unpacks the content on \
-                        demand";
-            return Self::new(Code::Unsupported, text);
-        }
-        let (store_code, store_text) = store_error(error.message());
-        let code = code_of(error, store_code.as_deref(), answer);
-        let message = match answer.status {
-            Some(status) if status >= 300 => {
-                let mut text = format!("the store answered {status}");
-                if let Some(code) = &store_code {
-                    text.push_str(&format!(" {code}"));
-                }
-                if !store_text.is_empty() {
-                    text.push_str(&format!(": {store_text}"));
-                }
-                if let Some(id) = &answer.request_id {
-                    text.push_str(&format!(" (request id {id})"));
-                }
-                text
-            }
-            _ => match &answer.proxy {
-                Some(proxy) => format!("through the proxy {proxy}: {}", with_sources(error)),
-                None => with_sources(error),
-            },
+        let code = match is_passing(error) {
+            true => Code::Unavailable,
+            false => Code::PermissionDenied,
         };
-        Self {
-            code,
-            message,
-            store_code: store_code.unwrap_or_default(),
+        return Failure::new(code, describe_unsigned(error));
+    }
+    if let Some(failure) = name_node_exception(error) {
+        return failure;
+    }
+    if error.message().contains(NO_SIZE) && matches!(answer.status, Some(200..=299)) {
+        let text = "the store names no size of the object: it makes or unpacks the content on \
+                    demand";
+        return Failure::new(Code::Unsupported, text);
+    }
+    let (store_code, store_text) = store_error(error.message());
+    let code = code_of(error, store_code.as_deref(), answer);
+    let message = match answer.status {
+        Some(status) if status >= 300 => {
+            let mut text = format!("the store answered {status}");
+            if let Some(code) = &store_code {
+                text.push_str(&format!(" {code}"));
+            }
+            if !store_text.is_empty() {
+                text.push_str(&format!(": {store_text}"));
+            }
+            if let Some(id) = &answer.request_id {
+                text.push_str(&format!(" (request id {id})"));
+            }
+            text
         }
+        _ => match &answer.proxy {
+            Some(proxy) => format!("through the proxy {proxy}: {}", with_sources(error)),
+            None => with_sources(error),
+        },
+    };
+    Failure {
+        code,
+        message,
+        store_code: store_code.unwrap_or_default(),
     }
 }
 

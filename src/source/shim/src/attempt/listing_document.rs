@@ -4,6 +4,8 @@
 use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind, Result};
 
+use crate::attempt::exchange::AlteredNames;
+
 /// Root elements of listings: S3 and compatible stores; Azure.
 const ROOTS: [&str; 2] = ["ListBucketResult", "EnumerationResults"];
 /// Marks of listings in JSON: Google's; B2's.
@@ -151,4 +153,28 @@ fn root_of(mut text: &str) -> &str {
     };
     let end = tag.find(|c: char| !c.is_ascii_alphanumeric());
     &tag[..end.unwrap_or(tag.len())]
+}
+
+/// Which names OpenDAL will have changed when it yields them: its XML reader trims white space, and
+/// a leading '/' is taken for the root. Such a name would stand for another object. The order is
+/// OpenDAL's: common prefixes, then objects.
+pub fn altered_names(xml: &str) -> AlteredNames {
+    let mut names = texts_between(xml, "<CommonPrefixes>", "<Prefix>");
+    names.extend(texts_between(xml, "<Contents>", "<Key>"));
+    names
+        .iter()
+        .map(|name| name.starts_with('/') || name.trim() != *name)
+        .collect()
+}
+
+/// The text that follows `tag` in each element that `opening` begins.
+fn texts_between<'a>(xml: &'a str, opening: &str, tag: &str) -> Vec<&'a str> {
+    let after_tag = |element: &'a str| {
+        let start = element.find(tag)? + tag.len();
+        element[start..].split('<').next()
+    };
+    xml.split(opening)
+        .skip(1)
+        .map(|element| after_tag(element).unwrap_or_default())
+        .collect()
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use opendal::{Error, ErrorKind, Result};
 
 use crate::attempt::exchange::Read;
-use crate::core::entry::VersionKind;
+use crate::core::kinds::VersionKind;
 
 /// Runs before any byte of a body is used. Returns the number of body bytes before the range: a
 /// server that ignores ranges sends the whole object.

@@ -3,7 +3,7 @@
 //! is the requested range. Bytes of reads go straight into the caller's memory (`get`); the stock
 //! client does everything else.
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,24 +16,22 @@ use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter
 
 use crate::attempt::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::attempt::explain::with_sources;
-use crate::attempt::listing_document::{check_listing, is_http_time, with_times};
+use crate::attempt::listing_document::{altered_names, check_listing, is_http_time, with_times};
 use crate::attempt::response_check::check;
 use crate::net::get::{Getter, Got, TEXT_MAX, Way};
-use crate::net::proxy::Proxies;
-use crate::net::tls_roots::tls_config;
-use crate::net::traffic::{self, Stock};
+use crate::net::stock_client::{self, StockClient};
 
 /// Maximum size of a response that holds no object's bytes. A listing page with 1,000 names of
 /// 1,024 bytes and their metadata is far smaller.
 const PAGE_MAX: usize = 32 << 20;
 
-pub struct WatchedTransport {
-    stock: Stock,
+pub struct ObservedTransport {
+    stock: StockClient,
     /// Use the stock client for everything.
     stock_only: bool,
 }
 
-impl HttpTransport for WatchedTransport {
+impl HttpTransport for ObservedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
         if let Ok(Some(refusal)) = EXCHANGE.try_with(|exchange| exchange.take_refusal()) {
             return Ok(refusal.map(text_body));
@@ -61,7 +59,7 @@ fn is_read(request: &Request<Buffer>) -> bool {
     matches!(request.extensions().get(), Some(Operation::Read))
 }
 
-impl WatchedTransport {
+impl ObservedTransport {
     async fn ask_stock(
         &self,
         exchange: &Exchange,
@@ -69,7 +67,7 @@ impl WatchedTransport {
     ) -> Result<Response<HttpBody>> {
         exchange.note_sending(request.uri());
         let asked = self.stock.fetch(accepting(exchange, request));
-        let asked = within(exchange.terms.first_byte, STORE, asked).await;
+        let asked = within(exchange.timeouts.first_byte, STORE, asked).await;
         let response = asked.inspect_err(|error| {
             if error.is_temporary() {
                 exchange.note_unreached(with_sources(error));
@@ -81,7 +79,7 @@ impl WatchedTransport {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let text = explanation(body, exchange.terms.silence).await;
+        let text = explanation(body, exchange.timeouts.idle).await;
         Ok(Response::from_parts(parts, text_body(text)))
     }
 
@@ -92,7 +90,7 @@ impl WatchedTransport {
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
         let response = self.ask_stock(exchange, request).await?;
-        let silence = exchange.terms.silence;
+        let silence = exchange.timeouts.idle;
         Ok(response.map(|body| {
             let pieces = stream::try_unfold((body, 0), move |(mut body, read)| async move {
                 let piece = within(silence, STORE, body.read()).await?;
@@ -130,7 +128,7 @@ impl WatchedTransport {
         }
         check_listing(&String::from_utf8_lossy(&text))?;
         let text = with_times(text);
-        exchange.note_page(&text);
+        exchange.note_page(altered_names(&String::from_utf8_lossy(&text)));
         Ok(Response::from_parts(parts, text_body(text)))
     }
 
@@ -167,7 +165,7 @@ impl WatchedTransport {
         let mut body = response.into_body();
         let mut filled = 0;
         while filled < target.size() || !is_whole {
-            let piece = within(exchange.terms.silence, STORE, body.read()).await?;
+            let piece = within(exchange.timeouts.idle, STORE, body.read()).await?;
             if piece.is_empty() {
                 break;
             }
@@ -217,7 +215,7 @@ async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()>
         let signed = signer.sign(parts).await;
         signed.map_err(|error| unsigned(&error).with_temporary(error.is_retryable()))
     };
-    let credential = within(exchange.terms.first_byte, "no credentials", signing).await?;
+    let credential = within(exchange.timeouts.first_byte, "no credentials", signing).await?;
     if credential.is_none() {
         return Err(unsigned("failed to load signing credential"));
     }
@@ -233,7 +231,7 @@ async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Resu
         check(read, asked, status, headers)
     };
     Getter::shared()
-        .get(parts, way, &read.target, exchange.terms, seen)
+        .get(parts, way, &read.target, exchange.timeouts, seen)
         .await
 }
 
@@ -312,48 +310,19 @@ async fn within<T>(
     })
 }
 
-/// One client, so that all stores share its connections.
+/// Returns the transport of all stores.
 pub fn http_transport() -> HttpTransporter {
-    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::default())))
+    observed(StockClient::following())
 }
 
 /// Like http_transport(), without following redirects.
 pub fn direct_transport() -> HttpTransporter {
-    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
-    watched(CLIENT.get_or_init(|| client(reqwest::redirect::Policy::none())))
+    observed(StockClient::direct())
 }
 
-fn client(redirections: reqwest::redirect::Policy) -> reqwest::Client {
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls_config()))
-        .http1_only()
-        .redirect(redirections)
-        .no_proxy()
-        .proxy(reqwest::Proxy::custom(proxy_of))
-        .pool_max_idle_per_host(256)
-        .pool_idle_timeout(Duration::from_secs(30))
-        .tcp_nodelay(true)
-        .connect_timeout(Duration::from_secs(5))
-        .connector_layer(traffic::connections())
-        .build()
-        .expect("constant settings of the HTTP client are valid")
-}
-
-fn proxy_of(url: &reqwest::Url) -> Option<String> {
-    let host = url.host_str()?;
-    let port = url.port_or_known_default()?;
-    Proxies::of_environment().url(host, port, url.scheme() == "https")
-}
-
-fn watched(client: &reqwest::Client) -> HttpTransporter {
-    HttpTransporter::new(WatchedTransport {
-        stock: Stock::new(client.clone()),
-        stock_only: is_stock_only(),
+fn observed(stock: StockClient) -> HttpTransporter {
+    HttpTransporter::new(ObservedTransport {
+        stock,
+        stock_only: stock_client::is_forced(),
     })
-}
-
-/// Whether LEAT_TRANSPORT forces the stock client for everything.
-pub fn is_stock_only() -> bool {
-    std::env::var("LEAT_TRANSPORT").is_ok_and(|value| value == "stock")
 }

@@ -17,7 +17,7 @@ use reqsign_file_read_tokio::TokioFileRead;
 
 use crate::attempt::exchange::{EXCHANGE, Exchange, Purpose};
 use crate::auth::credential_process::ThreadedCommand;
-use crate::net::get::Terms;
+use crate::core::timeouts::Timeouts;
 
 /// Refresh interval of credentials without an expiry: users change files and the environment.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -143,11 +143,8 @@ impl Credentials {
 
     /// Uses its own exchange: its traffic does not belong to the read that waits for it.
     async fn ask(&self) -> Result<Option<Credential>> {
-        let terms = Terms {
-            first_byte: ASK_MAX,
-            silence: ASK_MAX,
-        };
-        let exchange = Exchange::new(Purpose::Other, terms);
+        let timeouts = Timeouts::both(ASK_MAX);
+        let exchange = Exchange::new(Purpose::Other, timeouts);
         let asked = EXCHANGE.scope(
             exchange,
             self.provider.provide_credential_dyn(&self.context),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue};
@@ -12,6 +13,7 @@ use reqsign_aws_v4::Credential;
 use reqsign_core::time::Timestamp;
 use ring::{digest, hmac};
 
+use crate::attempt::sign_read::{SignRead, Signed};
 use crate::auth::credentials::Credentials;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -49,8 +51,7 @@ impl Signer {
         }
     }
 
-    /// Adds the signature and returns its credential. Adds nothing if there is no credential.
-    pub async fn sign(&self, parts: &mut Parts) -> reqsign_core::Result<Option<Arc<Credential>>> {
+    async fn add_to(&self, parts: &mut Parts) -> Signed {
         let Some(credential) = self.credentials.get().await? else {
             return Ok(None);
         };
@@ -96,6 +97,12 @@ impl Signer {
         let key = Arc::new(derive(credential, day, &self.region));
         *known = Some(key.clone());
         key
+    }
+}
+
+impl SignRead for Signer {
+    fn sign<'a>(&'a self, parts: &'a mut Parts) -> BoxFuture<'a, Signed> {
+        Box::pin(self.add_to(parts))
     }
 }
 

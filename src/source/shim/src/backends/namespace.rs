@@ -1,37 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folders: stores with our own stat and listing, since OpenDAL lacks them or is not used.
-use crate::attempt::explain::Failure;
-use crate::backends::huggingface::hub::Hub;
-use crate::backends::web::server::Web;
-use crate::core::entry::Entry;
-use crate::store::list::Page;
+//! Namespace: our own stat and listing for stores where OpenDAL lacks them or is not used.
+use futures::future::BoxFuture;
 
-pub enum Folders {
-    Web(Web),
-    Hub(Hub),
+use crate::core::entry::Entry;
+use crate::core::failure::Failure;
+use crate::core::page::Page;
+use crate::core::target::Target;
+
+/// All calls are made within an attempt.
+pub trait Namespace: Send + Sync {
+    fn stat<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Entry, Failure>>;
+
+    /// Lists a directory, in the order of its keys.
+    fn list_directory<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Page, Failure>>;
+
+    /// Returns the reader of objects if the store's operator does not read them.
+    fn object_reader(&self) -> Option<&dyn ReadObject> {
+        None
+    }
 }
 
-impl Folders {
-    pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
-        match self {
-            Self::Web(web) => web.stat(key).await,
-            Self::Hub(hub) => hub.stat(key).await,
-        }
-    }
-
-    /// A directory, in the order of its keys.
-    pub async fn level(&self, prefix: &str) -> Result<Page, Failure> {
-        match self {
-            Self::Web(web) => web.level(prefix).await,
-            Self::Hub(hub) => hub.level(prefix).await,
-        }
-    }
-
-    /// Returns the hub if this one reads by itself.
-    pub fn hub(&self) -> Option<&Hub> {
-        match self {
-            Self::Web(_) => None,
-            Self::Hub(hub) => Some(hub),
-        }
-    }
+pub trait ReadObject: Send + Sync {
+    /// Fills the target, in an attempt with the purpose of a read. `version`: the demanded one.
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        offset: u64,
+        target: &'a Target,
+        version: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
 }

@@ -12,19 +12,18 @@ use crate::attempt::transport::http_transport;
 use crate::auth::credentials::{Credentials, SharedCredentials};
 use crate::auth::role::{ProviderTransport, Role, StsEndpoint};
 use crate::auth::sign::Signer;
-use crate::backends::build::{Options, operator};
-use crate::core::entry::VersionKind;
-use crate::store::list::Style;
-use crate::store::open::Built;
+use crate::backends::options::{Options, operator};
+use crate::backends::parts::StoreParts;
+use crate::core::kinds::{ListStyle, VersionKind};
 
 /// Key size of AES-256.
 const CUSTOMER_KEY_BYTES: usize = 32;
 
-pub fn build(options: &Options<'_>) -> Result<Built, String> {
+pub fn build(options: &Options<'_>) -> Result<StoreParts, String> {
     if options.is_on("anonymous") {
-        return Ok(Built {
-            reads_alike: true,
-            ..alone(operator(builder(options)?.skip_signature())?)
+        return Ok(StoreParts {
+            uniform_reads: true,
+            ..service_store(operator(builder(options)?.skip_signature())?)
         });
     }
     let credentials = credentials(options)?;
@@ -32,19 +31,20 @@ pub fn build(options: &Options<'_>) -> Result<Built, String> {
     let signing = operator(builder(options)?.credential_provider_chain(shared))?;
     // Directory buckets need a session signature.
     if options.text("bucket").ends_with("--x-s3") {
-        return Ok(alone(signing));
+        return Ok(service_store(signing));
     }
     let signer = Signer::new(options.text("region").to_string(), credentials);
-    Ok(Built {
+    Ok(StoreParts {
         reader: operator(builder(options)?.skip_signature())?,
         signer: Some(Arc::new(signer)),
-        reads_alike: true,
-        ..alone(signing)
+        uniform_reads: true,
+        ..service_store(signing)
     })
 }
 
-fn alone(operator: Operator) -> Built {
-    Built::alone(operator, Style::StartAfter, VersionKind::Etag)
+/// A store that signs by its service, or needs no signature.
+fn service_store(operator: Operator) -> StoreParts {
+    StoreParts::new(operator, ListStyle::StartAfter, VersionKind::Etag)
 }
 
 fn builder(options: &Options<'_>) -> Result<services::S3, String> {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Look: reads files on file systems that may hang. At most one call runs at a time, so that such a
-//! file system blocks one thread and not all of them.
+//! BlockingSlot: runs calls that may hang, such as reads of files, for a limited time. At most one
+//! runs at a time, so that a hung file system blocks one thread and not all of them.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const LOOK_MAX: Duration = Duration::from_secs(1);
+const CALL_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct Look {
-    is_out: Arc<AtomicBool>,
+pub struct BlockingSlot {
+    is_taken: Arc<AtomicBool>,
 }
 
-impl Look {
+impl BlockingSlot {
     /// Returns the result of `work`, which runs on a thread of its own; None if it takes too long,
     /// or if an earlier call has not returned yet.
-    pub async fn take<T: Send + 'static>(
+    pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if self.is_out.swap(true, Ordering::AcqRel) {
+        if self.is_taken.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let is_out = self.is_out.clone();
-        let looking = tokio::task::spawn_blocking(move || {
+        let is_taken = self.is_taken.clone();
+        let call = tokio::task::spawn_blocking(move || {
             let found = work();
-            is_out.store(false, Ordering::Release);
+            is_taken.store(false, Ordering::Release);
             found
         });
-        tokio::time::timeout(LOOK_MAX, looking).await.ok()?.ok()
+        tokio::time::timeout(CALL_MAX, call).await.ok()?.ok()
     }
 }

@@ -4,33 +4,8 @@ use std::time::UNIX_EPOCH;
 
 use opendal::Metadata;
 
-use crate::attempt::explain::{Code, Failure};
-
-/// The kind of value that identifies a version of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub enum VersionKind {
-    None = 0,
-    Etag = 1,
-    Generation = 2,
-}
-
-/// Accept-Encoding for unmodified bytes.
-pub const IDENTITY: &str = "identity";
-
-/// How a store describes objects.
-#[derive(Clone, Copy)]
-pub struct Dialect {
-    pub version: VersionKind,
-    /// Listings and stats have the same times, finer than a second.
-    pub exact_times: bool,
-    /// Its servers treat a backslash as a slash.
-    pub turns_backslash: bool,
-    /// Accept-Encoding with which it returns objects as they are stored.
-    pub accepts: &'static str,
-    /// Maximum size of an object that is read from a server that ignores ranges. 0: none.
-    pub whole_max: u64,
-}
+use crate::core::failure::{Code, Failure};
+use crate::core::kinds::{Dialect, VersionKind};
 
 pub struct Entry {
     pub key: String,

@@ -4,5 +4,6 @@
 pub mod get;
 pub mod lanes;
 pub mod proxy;
+pub mod stock_client;
 pub mod tls_roots;
 pub mod traffic;

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Traffic: HTTP traffic of all stores since the process started. Bodies count as far as they were
 //! received, in the bytes that they represent, without chunk sizes.
-use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use futures::TryStreamExt;
-use http::{Method, Request, Response};
-use opendal::{Buffer, Error, HttpBody, HttpTransport, Result};
-use opendal_http_transport_reqwest::ReqwestTransport;
-use tower::util::MapResponseLayer;
+use http::Method;
 
 /// GET, HEAD, PUT, POST, DELETE, others: as leat_http_traffic has them.
 pub const METHODS: usize = 6;
@@ -68,66 +63,4 @@ impl Drop for Received {
             RECEIVED.fetch_add(self.0, Relaxed);
         }
     }
-}
-
-/// Counted at its end, when it is known whether it found a connection. A request that was abandoned
-/// counts as sent.
-struct Sending {
-    method: Method,
-    body: usize,
-    was_sent: bool,
-}
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        if self.was_sent {
-            note_sent(&self.method, self.body);
-        }
-    }
-}
-
-/// The stock client. It follows redirects by itself; those requests are not counted here.
-pub struct Stock(ReqwestTransport);
-
-impl Stock {
-    pub fn new(client: reqwest::Client) -> Self {
-        Self(ReqwestTransport::new(client))
-    }
-
-    pub async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
-        let mut sending = Sending {
-            method: request.method().clone(),
-            body: request.body().len(),
-            was_sent: true,
-        };
-        let response = self.0.fetch(request).await;
-        sending.was_sent = !response.as_ref().is_err_and(was_not_sent);
-        drop(sending);
-        let mut received = Received::default();
-        Ok(response?.map(|body| {
-            body.map_inner(|pieces| {
-                Box::new(pieces.inspect_ok(move |piece| received.add(piece.len())))
-            })
-        }))
-    }
-}
-
-/// There was no connection, or the request was invalid.
-fn was_not_sent(error: &Error) -> bool {
-    let mut below = error.source();
-    while let Some(cause) = below {
-        if let Some(cause) = cause.downcast_ref::<reqwest::Error>() {
-            return cause.is_connect() || cause.is_builder();
-        }
-        below = cause.source();
-    }
-    true
-}
-
-/// Counts the connections of a client.
-pub fn connections<C>() -> MapResponseLayer<fn(C) -> C> {
-    MapResponseLayer::new(|connection| {
-        note_connection();
-        connection
-    })
 }

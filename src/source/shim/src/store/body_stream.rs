@@ -3,30 +3,31 @@
 use futures::StreamExt;
 use opendal::BufferStream;
 
-use crate::attempt::explain::{Code, Failure};
+use crate::attempt::explain::{explain, timed_out};
+use crate::core::failure::{Code, Failure};
 use crate::core::target::Target;
-use crate::net::get::Terms;
+use crate::core::timeouts::Timeouts;
 
 /// Fills the target, or fails: the stream ends where the target does.
 pub async fn take_stream(
     stream: &mut BufferStream,
     target: &Target,
-    terms: Terms,
+    timeouts: Timeouts,
 ) -> Result<(), Failure> {
     let mut filled = 0;
-    let mut patience = terms.first_byte;
+    let mut patience = timeouts.first_byte;
     while let Some(piece) = tokio::time::timeout(patience, stream.next())
         .await
-        .map_err(|_| Failure::silence(patience))?
+        .map_err(|_| timed_out(patience))?
     {
-        for bytes in piece.map_err(|error| Failure::seen(&error))? {
+        for bytes in piece.map_err(|error| explain(&error))? {
             if !target.write(filled, &bytes) {
                 let message = format!("the body is longer than the {} bytes asked", target.size());
                 return Err(Failure::new(Code::Unavailable, message));
             }
             filled += bytes.len();
         }
-        patience = terms.silence;
+        patience = timeouts.idle;
     }
     if filled < target.size() {
         let message = format!("the body ended after {filled} of {} bytes", target.size());

@@ -9,46 +9,18 @@ use opendal::options::ListOptions;
 use opendal::{Lister, Metadata, Operator};
 
 use crate::attempt::exchange::EXCHANGE;
-use crate::attempt::explain::{Code, Failure};
-use crate::backends::namespace::Folders;
-use crate::core::entry::{Dialect, Entry, is_addressable};
-use crate::core::swap_cell::Live;
-use crate::net::get::Terms;
-use crate::store::open::{bounded, within};
-
-/// How a store lists.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Style {
-    /// Pages in order, after any key.
-    StartAfter,
-    /// Pages in order, each of which continues only the one before.
-    Continued,
-    /// Real directories, each as a whole and in any order.
-    Levels,
-    /// The same, as far as a web server shows them.
-    Index,
-}
+use crate::attempt::explain::{explain, timed_out};
+use crate::attempt::time_limit::{bounded, within};
+use crate::backends::namespace::Namespace;
+use crate::core::entry::{Entry, is_addressable};
+use crate::core::failure::{Code, Failure};
+use crate::core::kinds::{Dialect, ListStyle};
+use crate::core::page::Page;
+use crate::core::swap_cell::SwapCell;
+use crate::core::timeouts::Timeouts;
 
 /// Listings that a caller may continue. Unused ones are dropped, oldest first.
 const PARKED_MAX: usize = 16;
-
-#[derive(Default)]
-pub struct Page {
-    pub entries: Vec<Entry>,
-    pub next_token: String,
-    pub left_out: usize,
-    pub left_out_example: String,
-}
-
-impl Page {
-    /// Counts a name that cannot be addressed.
-    pub fn leave_out(&mut self, key: String) {
-        if self.left_out == 0 {
-            self.left_out_example = key;
-        }
-        self.left_out += 1;
-    }
-}
 
 /// A listing between two of its pages.
 struct Parked {
@@ -59,24 +31,24 @@ struct Parked {
 }
 
 pub struct Listings {
-    operator: Live<Operator>,
-    style: Style,
+    operator: SwapCell<Operator>,
+    style: ListStyle,
     dialect: Dialect,
     page_entries: usize,
     parked: Mutex<Vec<Parked>>,
-    folders: Option<Arc<Folders>>,
+    namespace: Option<Arc<dyn Namespace>>,
 }
 
 impl Listings {
     pub fn new(
-        operator: Live<Operator>,
-        style: Style,
+        operator: SwapCell<Operator>,
+        style: ListStyle,
         dialect: Dialect,
         page_entries: usize,
-        folders: Option<Arc<Folders>>,
+        namespace: Option<Arc<dyn Namespace>>,
     ) -> Self {
         Self {
-            folders,
+            namespace,
             operator,
             style,
             dialect,
@@ -90,14 +62,19 @@ impl Listings {
         prefix: &str,
         recursive: bool,
         token: &str,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<Page, Failure> {
         match self.style {
-            Style::StartAfter => self.page_after(prefix, recursive, token, terms).await,
-            Style::Continued => self.page_continued(prefix, recursive, token, terms).await,
-            Style::Levels | Style::Index if recursive => self.walk(prefix, token, terms).await,
-            Style::Levels | Style::Index => {
-                let mut page = self.level(prefix, terms).await?;
+            ListStyle::StartAfter => self.page_after(prefix, recursive, token, timeouts).await,
+            ListStyle::Continued => {
+                self.page_continued(prefix, recursive, token, timeouts)
+                    .await
+            }
+            ListStyle::Levels | ListStyle::Index if recursive => {
+                self.walk(prefix, token, timeouts).await
+            }
+            ListStyle::Levels | ListStyle::Index => {
+                let mut page = self.level(prefix, timeouts).await?;
                 page.entries.retain(|entry| *entry.key > *token);
                 Ok(page)
             }
@@ -109,7 +86,7 @@ impl Listings {
         prefix: &str,
         recursive: bool,
         token: &str,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<Page, Failure> {
         let options = ListOptions {
             limit: Some(self.page_entries),
@@ -117,8 +94,8 @@ impl Listings {
             recursive,
             ..Default::default()
         };
-        let mut lister = self.open(prefix, options, terms).await?;
-        let (found, more) = next_page(&mut lister, terms).await?;
+        let mut lister = self.open(prefix, options, timeouts).await?;
+        let (found, more) = next_page(&mut lister, timeouts).await?;
         check_prefix(&found, prefix)?;
         let altered = EXCHANGE.get().take_altered_names();
         let (mut page, last) = self.build(found, altered, prefix, token);
@@ -137,7 +114,7 @@ impl Listings {
         prefix: &str,
         recursive: bool,
         token: &str,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<Page, Failure> {
         let mut lister = match self.take(prefix, recursive, token) {
             Some(lister) => lister,
@@ -146,14 +123,14 @@ impl Listings {
                     recursive,
                     ..Default::default()
                 };
-                self.open(prefix, options, terms).await?
+                self.open(prefix, options, timeouts).await?
             }
         };
         // Skips pages before the token if the parked listing was dropped.
         loop {
             let exchange = EXCHANGE.get();
             exchange.begin_page();
-            let (found, more) = next_page(&mut lister, terms).await?;
+            let (found, more) = next_page(&mut lister, timeouts).await?;
             check_prefix(&found, prefix)?;
             let altered = exchange.take_altered_names();
             let (mut page, last) = self.build(found, altered, prefix, token);
@@ -169,17 +146,17 @@ impl Listings {
     }
 
     /// Lists a directory, which has to exist.
-    async fn level(&self, prefix: &str, terms: Terms) -> Result<Page, Failure> {
-        if let Some(folders) = &self.folders {
-            return folders.level(prefix).await;
+    async fn level(&self, prefix: &str, timeouts: Timeouts) -> Result<Page, Failure> {
+        if let Some(namespace) = &self.namespace {
+            return namespace.list_directory(prefix).await;
         }
-        let mut lister = self.open(prefix, ListOptions::default(), terms).await?;
+        let mut lister = self.open(prefix, ListOptions::default(), timeouts).await?;
         let mut found = Vec::new();
-        while let Some(next) = tokio::time::timeout(terms.silence, lister.next())
+        while let Some(next) = tokio::time::timeout(timeouts.idle, lister.next())
             .await
-            .map_err(|_| Failure::silence(terms.silence))?
+            .map_err(|_| timed_out(timeouts.idle))?
         {
-            let entry = next.map_err(|error| Failure::seen(&error))?;
+            let entry = next.map_err(|error| explain(&error))?;
             if entry.path().starts_with(prefix) {
                 found.push(entry.into_parts());
             }
@@ -188,14 +165,14 @@ impl Listings {
         let (page, _) = self.build(found, Vec::new(), prefix, "");
         if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
             let checking = self.check_directory(prefix);
-            bounded(terms.first_byte, checking).await?;
+            bounded(timeouts.first_byte, checking).await?;
         }
         Ok(page)
     }
 
     async fn check_directory(&self, prefix: &str) -> Result<(), Failure> {
         let path = prefix.trim_end_matches('/');
-        let there = self.operator.now().stat(path).await;
+        let there = self.operator.load().stat(path).await;
         match there {
             Ok(metadata) if metadata.is_dir() => Ok(()),
             Ok(_) => Err(Failure::new(
@@ -204,17 +181,17 @@ impl Listings {
             )),
             // Some stores know a directory only with its slash.
             Err(error) if error.kind() == opendal::ErrorKind::NotFound => {
-                let again = self.operator.now().stat(prefix).await;
-                again.map(|_| ()).map_err(|error| Failure::seen(&error))
+                let again = self.operator.load().stat(prefix).await;
+                again.map(|_| ()).map_err(|error| explain(&error))
             }
-            Err(error) => Err(Failure::seen(&error)),
+            Err(error) => Err(explain(&error)),
         }
     }
 
     /// Returns a page of everything below, walking the directories in the order of the keys.
-    async fn walk(&self, prefix: &str, token: &str, terms: Terms) -> Result<Page, Failure> {
+    async fn walk(&self, prefix: &str, token: &str, timeouts: Timeouts) -> Result<Page, Failure> {
         let mut page = Page::default();
-        let mut levels = vec![self.counted(prefix, token, terms, &mut page).await?];
+        let mut levels = vec![self.counted(prefix, token, timeouts, &mut page).await?];
         while let Some(level) = levels.last_mut() {
             let Some(entry) = level.next() else {
                 levels.pop();
@@ -232,7 +209,7 @@ impl Listings {
                 continue;
             }
             if let Some(key) = below {
-                match self.counted(&key, token, terms, &mut page).await {
+                match self.counted(&key, token, timeouts, &mut page).await {
                     Ok(level) => levels.push(level),
                     // Removed after its name was read.
                     Err(failure) if failure.code == Code::NotFound => {}
@@ -248,10 +225,10 @@ impl Listings {
         &self,
         prefix: &str,
         token: &str,
-        terms: Terms,
+        timeouts: Timeouts,
         page: &mut Page,
     ) -> Result<std::vec::IntoIter<Entry>, Failure> {
-        let level = self.level(prefix, terms).await?;
+        let level = self.level(prefix, timeouts).await?;
         if token.is_empty() || *prefix > *token {
             if page.left_out == 0 {
                 page.left_out_example = level.left_out_example;
@@ -265,12 +242,12 @@ impl Listings {
         &self,
         prefix: &str,
         options: ListOptions,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<Lister, Failure> {
         let path = if prefix.is_empty() { "/" } else { prefix };
-        let operator = self.operator.now();
+        let operator = self.operator.load();
         let opening = operator.lister_options(path, options);
-        within(terms.first_byte, opening).await
+        within(timeouts.first_byte, opening).await
     }
 
     /// Returns the page, and the last key of the store. `altered` is parallel to `found`, or empty.
@@ -349,7 +326,7 @@ fn check_prefix(found: &[(String, Metadata)], prefix: &str) -> Result<(), Failur
 /// blocks that request until a caller continues the lister.
 async fn next_page(
     lister: &mut Lister,
-    terms: Terms,
+    timeouts: Timeouts,
 ) -> Result<(Vec<(String, Metadata)>, bool), Failure> {
     let exchange = EXCHANGE.get();
     let mut found = Vec::new();
@@ -359,14 +336,14 @@ async fn next_page(
             Poll::Pending => Poll::Pending,
             Poll::Ready(next) => Poll::Ready(Some(next)),
         });
-        let next = tokio::time::timeout(terms.first_byte + terms.silence, next)
+        let next = tokio::time::timeout(timeouts.first_byte + timeouts.idle, next)
             .await
-            .map_err(|_| Failure::silence(terms.silence))?;
+            .map_err(|_| timed_out(timeouts.idle))?;
         match next {
             None => return Ok((found, true)),
             Some(None) => return Ok((found, false)),
             Some(Some(Ok(entry))) => found.push(entry.into_parts()),
-            Some(Some(Err(error))) => return Err(Failure::seen(&error)),
+            Some(Some(Err(error))) => return Err(explain(&error)),
         }
         exchange.complete_page();
     }

@@ -11,12 +11,18 @@ use opendal::{Buffer, Metadata, MetadataBuilder};
 use tokio::sync::Mutex;
 
 use crate::attempt::exchange::Purpose;
-use crate::attempt::explain::{Code, Failure};
-use crate::backends::hdfs::client::{self, Hdfs};
-use crate::core::entry::{Entry, VersionKind};
-use crate::net::get::Terms;
-use crate::store::open::{Store, Trace, bounded, within};
-use crate::store::write::{Condition, Writes};
+use crate::attempt::explain::{explain, explain_with};
+use crate::attempt::hdfs_errors::explain_hdfs;
+use crate::attempt::time_limit::{bounded, within};
+use crate::attempt::trace::Trace;
+use crate::backends::hdfs::client::HdfsClient;
+use crate::backends::parts::WriteMode;
+use crate::core::condition::Condition;
+use crate::core::entry::Entry;
+use crate::core::failure::{Code, Failure};
+use crate::core::kinds::VersionKind;
+use crate::core::timeouts::Timeouts;
+use crate::store::open::Store;
 
 /// Parts of one object in flight: one connection does not fill most links.
 const PARTS_IN_FLIGHT: usize = 4;
@@ -29,11 +35,11 @@ const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
 impl Store {
     pub fn open_body(&self, key: &str, condition: &Condition) -> Result<Body, Failure> {
         let staged = match self.writes {
-            Writes::Whole => None,
+            WriteMode::Atomic => None,
             _ => Some(staged_key(key)),
         };
         let bytes = match &self.writes {
-            Writes::Hdfs(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
+            WriteMode::HdfsRename(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
             _ => Bytes::Service(self.service_writer(staged.as_deref().unwrap_or(key), condition)?),
         };
         Ok(Body {
@@ -58,11 +64,11 @@ impl Store {
             }
             (Condition::Version(version), _) => options.if_match = Some(version.clone()),
         }
-        let operator = self.operator.now();
+        let operator = self.operator.load();
         let service = operator.service();
         let opened = OpWrite::from_options(&service.capability(), options)
             .and_then(|(args, _)| service.write(operator.context(), key, args));
-        opened.map_err(|error| Failure::from_opendal(&error, &Default::default()))
+        opened.map_err(|error| explain_with(&error, &Default::default()))
     }
 }
 
@@ -85,7 +91,7 @@ enum End {
 pub enum Bytes {
     Service(oio::Writer),
     /// Created with the first bytes.
-    Hdfs(Arc<Hdfs>, Option<FileWriter>),
+    Hdfs(Arc<HdfsClient>, Option<FileWriter>),
 }
 
 impl Body {
@@ -93,17 +99,17 @@ impl Body {
         &mut self,
         store: &Store,
         part: Buffer,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<(), Failure> {
         match &mut self.bytes {
             Bytes::Service(writer) if store.over_http => writer
                 .write_dyn(part)
                 .await
-                .map_err(|error| Failure::seen(&error)),
-            Bytes::Service(writer) => within(terms.first_byte, writer.write_dyn(part)).await,
+                .map_err(|error| explain(&error)),
+            Bytes::Service(writer) => within(timeouts.first_byte, writer.write_dyn(part)).await,
             Bytes::Hdfs(hdfs, file) => {
                 let staged = self.staged.as_deref().unwrap_or_default();
-                bounded(terms.first_byte, append_to(hdfs, file, staged, part)).await
+                bounded(timeouts.first_byte, append_to(hdfs, file, staged, part)).await
             }
         }
     }
@@ -114,33 +120,33 @@ impl Body {
         key: &str,
         condition: &Condition,
         size: u64,
-        terms: Terms,
+        timeouts: Timeouts,
     ) -> Result<Entry, Failure> {
         if let End::Done(metadata) = &self.end {
-            return store.written(key, metadata, Some(size), terms).await;
+            return store.written(key, metadata, Some(size), timeouts).await;
         }
         let was_asked = matches!(self.end, End::Asked);
         let done = async {
             if !matches!(condition, Condition::None) {
-                store.look_first(key, condition, size, terms).await?;
+                store.look_first(key, condition, size, timeouts).await?;
             }
             self.end = End::Asked;
             let metadata = match &mut self.bytes {
                 Bytes::Service(writer) if store.over_http => {
                     let closed = writer.close_dyn().await;
-                    closed.map_err(|error| Failure::seen(&error))?
+                    closed.map_err(|error| explain(&error))?
                 }
-                Bytes::Service(writer) => within(terms.first_byte, writer.close_dyn()).await?,
+                Bytes::Service(writer) => within(timeouts.first_byte, writer.close_dyn()).await?,
                 Bytes::Hdfs(hdfs, file) => {
                     let staged = self.staged.as_deref().unwrap_or_default();
                     bounded(
-                        terms.first_byte,
+                        timeouts.first_byte,
                         append_to(hdfs, file, staged, Buffer::new()),
                     )
                     .await?;
                     if let Some(file) = file {
-                        bounded(terms.first_byte, async {
-                            file.close().await.map_err(client::failure)
+                        bounded(timeouts.first_byte, async {
+                            file.close().await.map_err(explain_hdfs)
                         })
                         .await?;
                     }
@@ -151,10 +157,14 @@ impl Body {
                 (None, _) => {}
                 (Some(staged), Bytes::Hdfs(hdfs, _)) => {
                     let replace = !matches!(condition, Condition::Absent);
-                    bounded(terms.first_byte, hdfs.rename(staged, key, replace)).await?;
+                    bounded(timeouts.first_byte, hdfs.rename(staged, key, replace)).await?;
                 }
                 (Some(staged), _) => {
-                    within(terms.first_byte, store.operator.now().rename(staged, key)).await?;
+                    within(
+                        timeouts.first_byte,
+                        store.operator.load().rename(staged, key),
+                    )
+                    .await?;
                 }
             }
             self.staged = None;
@@ -163,7 +173,7 @@ impl Body {
         let done: Result<Metadata, Failure> = done.await;
         match done {
             Ok(metadata) => {
-                let told = store.written(key, &metadata, Some(size), terms).await;
+                let told = store.written(key, &metadata, Some(size), timeouts).await;
                 self.end = End::Done(metadata);
                 told
             }
@@ -176,18 +186,17 @@ impl Body {
         }
     }
 
-    async fn abandon(&mut self, store: &Store, terms: Terms) -> Result<(), Failure> {
+    async fn abandon(&mut self, store: &Store, timeouts: Timeouts) -> Result<(), Failure> {
         match (self.staged.clone(), &mut self.bytes) {
-            (None, Bytes::Service(writer)) => writer
-                .abort_dyn()
-                .await
-                .map_err(|error| Failure::seen(&error)),
+            (None, Bytes::Service(writer)) => {
+                writer.abort_dyn().await.map_err(|error| explain(&error))
+            }
             (Some(staged), Bytes::Service(_)) => {
-                within(terms.first_byte, store.operator.now().delete(&staged)).await
+                within(timeouts.first_byte, store.operator.load().delete(&staged)).await
             }
             (Some(staged), Bytes::Hdfs(hdfs, file)) => {
                 *file = None;
-                bounded(terms.first_byte, hdfs.remove(&staged)).await
+                bounded(timeouts.first_byte, hdfs.remove(&staged)).await
             }
             (None, Bytes::Hdfs(..)) => Ok(()),
         }
@@ -195,7 +204,7 @@ impl Body {
 }
 
 async fn append_to(
-    hdfs: &Hdfs,
+    hdfs: &HdfsClient,
     file: &mut Option<FileWriter>,
     staged: &str,
     part: Buffer,
@@ -205,7 +214,7 @@ async fn append_to(
         None => file.insert(hdfs.create(staged).await?),
     };
     for bytes in part {
-        file.write_bytes(bytes).await.map_err(client::failure)?;
+        file.write_bytes(bytes).await.map_err(explain_hdfs)?;
     }
     Ok(())
 }
@@ -225,16 +234,13 @@ fn staged_key(key: &str) -> String {
 }
 
 pub async fn clean_up(store: Arc<Store>, mut body: Body) {
-    let terms = Terms {
-        first_byte: CLEAN_UP,
-        silence: CLEAN_UP,
-    };
+    let timeouts = Timeouts::both(CLEAN_UP);
     let mut trace = Trace::default();
     let body = Mutex::new(&mut body);
-    let attempt = || async { body.lock().await.abandon(&store, terms).await };
+    let attempt = || async { body.lock().await.abandon(&store, timeouts).await };
     // No caller is left that could get the error or retry.
     for attempts_before in 0..CLEAN_UP_ATTEMPTS {
-        let asked = store.attempt(&mut trace, || Purpose::Other, terms, attempt);
+        let asked = store.attempt(&mut trace, || Purpose::Other, timeouts, attempt);
         match asked.await {
             Err(failure) if matches!(failure.code, Code::Unavailable | Code::Throttled) => {
                 tokio::time::sleep(CLEAN_UP_PAUSE * (1 << attempts_before)).await;
@@ -278,47 +284,47 @@ impl Writer {
     pub async fn append(
         &self,
         part: Buffer,
-        terms: Terms,
+        timeouts: Timeouts,
         trace: &mut Trace,
     ) -> Result<(), Failure> {
         let attempt = || async {
             let mut state = self.state.lock().await;
             let size = part.len() as u64;
             let body = state.body.as_mut().ok_or_else(ended)?;
-            body.append(&self.store, part.clone(), terms).await?;
+            body.append(&self.store, part.clone(), timeouts).await?;
             state.size += size;
             Ok(())
         };
-        let asked = self.store.attempt_as_begun(trace, terms, attempt);
+        let asked = self.store.attempt_once_only(trace, timeouts, attempt);
         asked
             .await
             .map_err(|failure| self.condition.explain(failure))
     }
 
-    pub async fn finish(&self, terms: Terms, trace: &mut Trace) -> Result<Entry, Failure> {
+    pub async fn finish(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<Entry, Failure> {
         let attempt = || async {
             let mut state = self.state.lock().await;
             let size = state.size;
             let body = state.body.as_mut().ok_or_else(ended)?;
             let entry = body
-                .finish(&self.store, &self.key, &self.condition, size, terms)
+                .finish(&self.store, &self.key, &self.condition, size, timeouts)
                 .await?;
             state.body = None;
             Ok(entry)
         };
-        self.store.attempt_as_begun(trace, terms, attempt).await
+        self.store.attempt_once_only(trace, timeouts, attempt).await
     }
 
-    pub async fn abandon(&self, terms: Terms, trace: &mut Trace) -> Result<(), Failure> {
+    pub async fn abandon(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<(), Failure> {
         let attempt = || async {
             let mut state = self.state.lock().await;
             let body = state.body.as_mut().ok_or_else(ended)?;
-            body.abandon(&self.store, terms).await?;
+            body.abandon(&self.store, timeouts).await?;
             state.body = None;
             Ok(())
         };
         self.store
-            .attempt(trace, || Purpose::Other, terms, attempt)
+            .attempt(trace, || Purpose::Other, timeouts, attempt)
             .await
     }
 

@@ -2,27 +2,26 @@
 //! Changes of HDFS by its own client: OpenDAL's rename removes the old file before the new one
 //! exists, and its removal deletes whole directories.
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::sync::Arc;
 
 use hdfs_native::client::WriteOptions;
 use hdfs_native::file::FileWriter;
 use hdfs_native::{Client, ClientBuilder, HdfsError};
-use opendal::ErrorKind;
 
-use crate::attempt::explain::{Code, Failure};
+use crate::attempt::hdfs_errors::explain_hdfs;
 use crate::core::entry::check_kind;
+use crate::core::failure::Failure;
 
 /// Common name of several name nodes.
 const SERVICE: &str = "leat";
 /// Mode of directories that are created implicitly.
 const DIRECTORY_MODE: u32 = 0o755;
 
-pub struct Hdfs {
+pub struct HdfsClient {
     client: Client,
 }
 
-impl Hdfs {
+impl HdfsClient {
     /// `nodes`: host and port of each name node.
     pub fn open(nodes: &[String]) -> Result<Arc<Self>, String> {
         let built = match nodes {
@@ -40,7 +39,7 @@ impl Hdfs {
         self.client
             .create(&path_of(key), options)
             .await
-            .map_err(failure)
+            .map_err(explain_hdfs)
     }
 
     pub async fn create_directory(&self, key: &str) -> Result<(), Failure> {
@@ -48,7 +47,7 @@ impl Hdfs {
             .client
             .mkdirs(&path_of(key), DIRECTORY_MODE, true)
             .await;
-        made.map_err(failure)
+        made.map_err(explain_hdfs)
     }
 
     /// Renames atomically; `replace` is for files only.
@@ -59,7 +58,7 @@ impl Hdfs {
         self.client
             .rename(&path_of(from), &path_of(to), replace)
             .await
-            .map_err(failure)
+            .map_err(explain_hdfs)
     }
 
     /// Removes a file or an empty directory. A missing one is no failure.
@@ -67,9 +66,12 @@ impl Hdfs {
         let path = path_of(key);
         match self.client.get_file_info(&path).await {
             Err(HdfsError::FileNotFound(_)) => return Ok(()),
-            found => check_kind(key, found.map_err(failure)?.isdir)?,
+            found => check_kind(key, found.map_err(explain_hdfs)?.isdir)?,
         }
-        self.client.delete(&path, false).await.map_err(failure)?;
+        self.client
+            .delete(&path, false)
+            .await
+            .map_err(explain_hdfs)?;
         Ok(())
     }
 }
@@ -88,50 +90,4 @@ fn configuration(nodes: &[String]) -> HashMap<String, String> {
 
 fn path_of(key: &str) -> String {
     format!("/{}", key.trim_end_matches('/'))
-}
-
-pub fn failure(error: HdfsError) -> Failure {
-    let code = match &error {
-        HdfsError::FileNotFound(_) => Code::NotFound,
-        HdfsError::AlreadyExists(_) => Code::Exists,
-        HdfsError::IsADirectoryError(_) => Code::NotFound,
-        HdfsError::InvalidPath(_) | HdfsError::InvalidArgument(_) => Code::InvalidArgument,
-        HdfsError::UnsupportedFeature(_) | HdfsError::UnsupportedErasureCodingPolicy(_) => {
-            Code::Unsupported
-        }
-        HdfsError::IOError(_) | HdfsError::DataTransferError(_) => Code::Unavailable,
-        HdfsError::RPCError(class, _) | HdfsError::FatalRPCError(class, _) => code_of_class(class),
-        HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
-            Code::PermissionDenied
-        }
-        _ => Code::Internal,
-    };
-    Failure::new(code, error.to_string())
-}
-
-/// The exception of a NameNode; OpenDAL distinguishes only missing files.
-pub fn thrown(error: &opendal::Error) -> Option<Failure> {
-    if error.kind() != ErrorKind::Unexpected {
-        return None;
-    }
-    match error.source()?.downcast_ref::<HdfsError>()? {
-        HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
-            // The Java stack follows the first line.
-            let line = text.lines().next().unwrap_or(class);
-            Some(Failure::new(code_of_class(class), line))
-        }
-        _ => None,
-    }
-}
-
-/// Maps the exception class of a NameNode.
-fn code_of_class(class: &str) -> Code {
-    match class.rsplit('.').next().unwrap_or_default() {
-        "AccessControlException" => Code::PermissionDenied,
-        "FileNotFoundException" => Code::NotFound,
-        "FileAlreadyExistsException" => Code::Exists,
-        "ParentNotDirectoryException" | "PathIsNotDirectoryException" => Code::NotDirectory,
-        "StandbyException" | "RetriableException" | "SafeModeException" => Code::Unavailable,
-        _ => Code::Internal,
-    }
 }

@@ -10,11 +10,12 @@ use opendal::raw::Operation;
 use opendal::{Buffer, HttpTransporter};
 
 use crate::attempt::exchange::EXCHANGE;
-use crate::attempt::explain::{Code, Failure};
+use crate::attempt::explain::explain;
 use crate::attempt::transport::direct_transport;
-use crate::backends::huggingface::hub::{Hub, version_of};
+use crate::backends::http_requests::check_status;
 use crate::backends::huggingface::token::HubToken;
-use crate::backends::web::server::check_status;
+use crate::core::entry::usable_etag;
+use crate::core::failure::{Code, Failure};
 use crate::core::target::Target;
 
 /// Redirects of a renamed repository and of the hub's own caches.
@@ -23,7 +24,7 @@ const REDIRECTS_MAX: usize = 5;
 const END_MARGIN: Duration = Duration::from_secs(30);
 const LOCATIONS_MAX: usize = 4096;
 
-pub struct Ask {
+pub struct HubRequest {
     pub method: Method,
     /// URL on the hub: whole, or from its first slash.
     pub url: String,
@@ -31,7 +32,7 @@ pub struct Ask {
     pub form: String,
 }
 
-impl Ask {
+impl HubRequest {
     pub fn get(url: String) -> Self {
         Self {
             method: Method::GET,
@@ -44,9 +45,9 @@ impl Ask {
 /// The location of the bytes of one version.
 pub struct Location {
     url: String,
-    version: String,
+    pub version: String,
     /// On the hub itself, which needs the token.
-    is_hub: bool,
+    pub is_hub: bool,
     /// None: request it again each time.
     until: Option<Instant>,
 }
@@ -73,15 +74,15 @@ impl HubClient {
     }
 
     /// Returns the response, after redirects within the hub.
-    pub async fn ask(&self, ask: Ask) -> Result<Response<Buffer>, Failure> {
-        let (_, response) = self.follow(ask).await?;
+    pub async fn send(&self, request: HubRequest) -> Result<Response<Buffer>, Failure> {
+        let (_, response) = self.follow(request).await?;
         check_answer(&response)?;
         Ok(response)
     }
 
     /// Returns the final URL and the response: a redirect leads to another host.
-    async fn follow(&self, ask: Ask) -> Result<(String, Response<Buffer>), Failure> {
-        let mut url = self.whole(&ask.url);
+    async fn follow(&self, wanted: HubRequest) -> Result<(String, Response<Buffer>), Failure> {
+        let mut url = self.whole(&wanted.url);
         for _ in 0..=REDIRECTS_MAX {
             if !self.is_hub(&url) {
                 return Err(Failure::new(
@@ -89,15 +90,15 @@ impl HubClient {
                     "the hub sends us to another host",
                 ));
             }
-            let mut request = self.request(ask.method.clone(), &url, true).await?;
-            if !ask.form.is_empty() {
+            let mut request = self.request(wanted.method.clone(), &url, true).await?;
+            if !wanted.form.is_empty() {
                 request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
             }
             let request = request
-                .body(Buffer::from(ask.form.clone()))
+                .body(Buffer::from(wanted.form.clone()))
                 .map_err(|_| bad_url())?;
             let sent = self.transport.send(request).await;
-            let response = sent.map_err(|error| Failure::seen(&error))?;
+            let response = sent.map_err(|error| explain(&error))?;
             let Some(location) = location_of(&response) else {
                 return Ok((url, response));
             };
@@ -146,18 +147,18 @@ impl HubClient {
     }
 
     /// Returns the location of the bytes of `resolve`, a URL of the hub.
-    async fn locate(&self, resolve: &str) -> Result<Arc<Location>, Failure> {
+    pub async fn locate(&self, resolve: &str) -> Result<Arc<Location>, Failure> {
         if let Some(known) = self.locations.lock().unwrap().get(resolve) {
             if known.until.is_some_and(|until| Instant::now() < until) {
                 return Ok(known.clone());
             }
         }
-        let ask = Ask {
+        let request = HubRequest {
             method: Method::HEAD,
             url: resolve.to_string(),
             form: String::new(),
         };
-        let (from, response) = self.follow(ask).await?;
+        let (from, response) = self.follow(request).await?;
         let headers = response.headers();
         let etag = text(headers, "x-linked-etag").or_else(|| text(headers, "etag"));
         let version = version_of(etag.unwrap_or_default());
@@ -188,12 +189,12 @@ impl HubClient {
         Ok(location)
     }
 
-    fn forget(&self, resolve: &str) {
+    pub fn forget(&self, resolve: &str) {
         self.locations.lock().unwrap().remove(resolve);
     }
 
     /// Sends one GET, without the stock client unless that is forced.
-    async fn get(
+    pub async fn get(
         &self,
         location: &Location,
         offset: u64,
@@ -209,45 +210,14 @@ impl HubClient {
             .map_err(|_| bad_url())?;
         match self.transport.fetch(request).await {
             Err(_) if EXCHANGE.get().is_delivered() => Ok(None),
-            Err(error) => Err(Failure::seen(&error)),
+            Err(error) => Err(explain(&error)),
             Ok(response) => Ok(Some(response.map(|_| Buffer::new()))),
         }
     }
 }
 
-impl Hub {
-    /// Fills the target, in an attempt with the purpose of a read.
-    pub async fn read(
-        &self,
-        key: &str,
-        offset: u64,
-        target: &Target,
-        version: Option<&str>,
-    ) -> Result<(), Failure> {
-        let Some(place) = self.place(key)?.filter(|place| !place.path.is_empty()) else {
-            return Err(Failure::new(Code::NotFound, "it is not a file"));
-        };
-        let resolve = place.resolve(&self.commit(&place).await?);
-        for again in [true, false] {
-            let location = self.client.locate(&resolve).await?;
-            if version.is_some_and(|version| version != location.version) {
-                let message = format!("the hub has version {} of it now", location.version);
-                return Err(Failure::new(Code::Changed, message));
-            }
-            let Some(refusal) = self.client.get(&location, offset, target).await? else {
-                return Ok(());
-            };
-            // A URL may expire early.
-            self.client.forget(&resolve);
-            if location.is_hub || !again || !matches!(refusal.status().as_u16(), 401 | 403 | 404) {
-                return Err(refused(&refusal));
-            }
-        }
-        Err(Failure::new(Code::Internal, "the read was not sent"))
-    }
-}
-
-fn refused(response: &Response<Buffer>) -> Failure {
+/// Explains an error response to a read.
+pub fn refused(response: &Response<Buffer>) -> Failure {
     if response.status().as_u16() == 416 {
         return Failure::new(Code::OutOfRange, "the object is shorter than the range");
     }
@@ -303,4 +273,10 @@ fn end_of(url: &str) -> Option<Instant> {
     let end = UNIX_EPOCH.checked_add(Duration::from_secs(second.parse().ok()?))?;
     let left = end.duration_since(SystemTime::now()).ok()?;
     Instant::now().checked_add(left.checked_sub(END_MARGIN)?)
+}
+
+/// The version of an object id, which has quotes in a header and none in JSON.
+pub fn version_of(oid: &str) -> String {
+    let oid = oid.trim_start_matches("W/").trim_matches('"');
+    usable_etag(oid.trim_start_matches("sha256:"))
 }

@@ -4,22 +4,30 @@
 //! resolved to its commit. All requests use that commit until the branch is checked again, so the
 //! view is consistent. https://huggingface.co/docs/hub/api
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures::future::BoxFuture;
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use opendal::Buffer;
 use opendal::raw::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use opendal::{Buffer, services};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::attempt::explain::{Code, Failure};
-use crate::backends::huggingface::client::{Ask, HubClient};
+use crate::backends::huggingface::client::{HubClient, HubRequest, refused, version_of};
+use crate::backends::huggingface::path::RepoPath;
 use crate::backends::huggingface::token::HubToken;
-use crate::backends::web::server::PATH;
-use crate::core::entry::{Dialect, Entry, check_kind, is_addressable, usable_etag};
-use crate::store::list::Page;
+use crate::backends::namespace::{Namespace, ReadObject};
+use crate::backends::options::{Options, operator};
+use crate::backends::parts::{StoreParts, WriteMode};
+use crate::core::entry::{Entry, check_kind, is_addressable};
+use crate::core::failure::{Code, Failure};
+use crate::core::kinds::{Dialect, ListStyle, VersionKind};
+use crate::core::page::Page;
+use crate::core::target::Target;
 
+/// How long the commit of a branch is cached.
+const COMMIT_TTL: Duration = Duration::from_secs(5);
 /// Entries of one response of the tree.
 const TREE_ENTRIES: usize = 1000;
 /// Maximum pages of one directory.
@@ -28,29 +36,19 @@ const PAGES_MAX: usize = 10_000;
 const COMMITS_MAX: usize = 256;
 
 pub struct Hub {
-    pub client: HubClient,
+    client: HubClient,
     /// "datasets", "spaces", or the owner of models.
     bucket: String,
     dialect: Dialect,
     /// How long the commit of a branch is cached.
-    commit_lasts: Duration,
+    commit_ttl: Duration,
     commits: Mutex<HashMap<String, (Commit, Instant)>>,
 }
 
 #[derive(Clone)]
-pub struct Commit {
-    pub sha: String,
+struct Commit {
+    sha: String,
     mtime_ns: Option<i64>,
-}
-
-/// A parsed key.
-pub struct Place {
-    /// "datasets", "models", "spaces"
-    kind: &'static str,
-    /// "OWNER/NAME"
-    repo: String,
-    revision: String,
-    pub path: String,
 }
 
 /// The response of the tree and paths-info for a path.
@@ -77,65 +75,111 @@ struct Revision {
     last_modified: String,
 }
 
+/// The hub reads by itself; the service only declares the capabilities.
+pub fn build(options: &Options<'_>) -> Result<StoreParts, String> {
+    let endpoint = options.text("endpoint");
+    let service = services::Http::default().endpoint(endpoint);
+    let parts = StoreParts::new(operator(service)?, ListStyle::Index, VersionKind::Etag);
+    let token = HubToken::find(options.text("credentials"), options.is_on("anonymous"));
+    let ttl = match options.text("commit_lasts_ms") {
+        "" => COMMIT_TTL,
+        text => Duration::from_millis(
+            text.parse()
+                .map_err(|_| format!("commit_lasts_ms={text} is not a number"))?,
+        ),
+    };
+    let hub = Hub::new(endpoint, options.text("bucket"), token, parts.dialect, ttl);
+    Ok(StoreParts {
+        namespace: Some(Arc::new(hub)),
+        writes: WriteMode::ReadOnly,
+        ..parts
+    })
+}
+
+impl Namespace for Hub {
+    fn stat<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Entry, Failure>> {
+        Box::pin(self.find(key))
+    }
+
+    fn list_directory<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Page, Failure>> {
+        Box::pin(self.list_tree(prefix))
+    }
+
+    fn object_reader(&self) -> Option<&dyn ReadObject> {
+        Some(self)
+    }
+}
+
+impl ReadObject for Hub {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        offset: u64,
+        target: &'a Target,
+        version: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.read_object(key, offset, target, version))
+    }
+}
+
 impl Hub {
-    pub fn new(
+    fn new(
         endpoint: &str,
         bucket: &str,
         token: HubToken,
         dialect: Dialect,
-        commit_lasts: Duration,
+        commit_ttl: Duration,
     ) -> Self {
         Self {
             client: HubClient::new(endpoint, token),
             bucket: bucket.to_string(),
             dialect,
-            commit_lasts,
+            commit_ttl,
             commits: Mutex::default(),
         }
     }
 
-    pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
-        let Some(place) = self.place(key)? else {
+    async fn find(&self, key: &str) -> Result<Entry, Failure> {
+        let Some(at) = self.parse(key)? else {
             // An owner, or the root: names below it are looked up one by one.
             check_kind(key, true)?;
             return Ok(Entry::directory(key.to_string()));
         };
-        let commit = self.commit(&place).await?;
-        if place.path.is_empty() {
+        let commit = self.commit(&at).await?;
+        if at.path.is_empty() {
             check_kind(key, true)?;
             return Ok(Entry::directory(key.to_string()));
         }
-        let Some(info) = self.info(&place, &commit).await? else {
+        let Some(info) = self.info(&at, &commit).await? else {
             return Err(Failure::new(Code::NotFound, "there is no such path"));
         };
         check_kind(key, info.r#type == "directory")?;
         Ok(entry(key.to_string(), info, &commit))
     }
 
-    /// A directory, in the order of its keys.
-    pub async fn level(&self, prefix: &str) -> Result<Page, Failure> {
-        let Some(place) = self.place(prefix)? else {
+    async fn list_tree(&self, prefix: &str) -> Result<Page, Failure> {
+        let Some(at) = self.parse(prefix)? else {
             return Err(Failure::new(
                 Code::Unsupported,
                 "a hub is not listed: name a repository, hf://datasets/OWNER/NAME",
             ));
         };
-        let commit = self.commit(&place).await?;
+        let commit = self.commit(&at).await?;
         let mut page = Page::default();
-        let folder = &prefix[..prefix.len() - place.path.len()];
-        let mut next = Some(format!("{}?limit={TREE_ENTRIES}", tree_of(&place, &commit)));
-        let mut asked = HashSet::new();
+        let folder = &prefix[..prefix.len() - at.path.len()];
+        let mut next = Some(format!("{}?limit={TREE_ENTRIES}", at.tree(&commit.sha)));
+        let mut requested = HashSet::new();
         while let Some(url) = next {
-            if !asked.insert(url.clone()) || asked.len() > PAGES_MAX {
+            if !requested.insert(url.clone()) || requested.len() > PAGES_MAX {
                 let message = "the hub's listing goes on without an end";
                 return Err(Failure::new(Code::Unavailable, message));
             }
-            let response = match self.client.ask(Ask::get(url)).await {
+            let response = match self.client.send(HubRequest::get(url)).await {
                 Err(failure) if failure.code == Code::NotFound => {
-                    self.check_directory(&place, &commit).await?;
+                    self.check_directory(&at, &commit).await?;
                     return Err(failure);
                 }
-                answered => answered?,
+                response => response?,
             };
             next = next_page(response.headers());
             for info in parse::<Vec<Info>>(response)? {
@@ -143,7 +187,7 @@ impl Hub {
                 let key = format!("{folder}{}{slash}", info.path);
                 // A file is listed as itself.
                 if !key.starts_with(prefix) {
-                    self.check_directory(&place, &commit).await?;
+                    self.check_directory(&at, &commit).await?;
                 } else if is_addressable(&key, self.dialect) {
                     page.entries.push(entry(key, info, &commit));
                 } else {
@@ -156,8 +200,8 @@ impl Hub {
         Ok(page)
     }
 
-    async fn check_directory(&self, place: &Place, commit: &Commit) -> Result<(), Failure> {
-        match self.info(place, commit).await? {
+    async fn check_directory(&self, at: &RepoPath, commit: &Commit) -> Result<(), Failure> {
+        match self.info(at, commit).await? {
             Some(info) if info.r#type != "directory" => Err(Failure::new(
                 Code::NotDirectory,
                 format!("'{}' is a file", info.path),
@@ -166,31 +210,61 @@ impl Hub {
         }
     }
 
-    async fn info(&self, place: &Place, commit: &Commit) -> Result<Option<Info>, Failure> {
-        let path = place.path.trim_end_matches('/');
-        let asked = Ask {
+    async fn info(&self, at: &RepoPath, commit: &Commit) -> Result<Option<Info>, Failure> {
+        let path = at.path.trim_end_matches('/');
+        let request = HubRequest {
             method: Method::POST,
-            url: format!(
-                "/api/{}/{}/paths-info/{}",
-                place.kind, place.repo, commit.sha
-            ),
+            url: format!("/api/{}/{}/paths-info/{}", at.kind, at.repo, commit.sha),
             form: format!("paths={}", utf8_percent_encode(path, NON_ALPHANUMERIC)),
         };
-        let found: Vec<Info> = parse(self.client.ask(asked).await?)?;
+        let found: Vec<Info> = parse(self.client.send(request).await?)?;
         Ok(found.into_iter().find(|info| info.path == path))
     }
 
+    fn parse(&self, key: &str) -> Result<Option<RepoPath>, Failure> {
+        RepoPath::parse(&self.bucket, key)
+    }
+
+    async fn read_object(
+        &self,
+        key: &str,
+        offset: u64,
+        target: &Target,
+        version: Option<&str>,
+    ) -> Result<(), Failure> {
+        let Some(at) = self.parse(key)?.filter(|at| !at.path.is_empty()) else {
+            return Err(Failure::new(Code::NotFound, "it is not a file"));
+        };
+        let resolve = at.resolve(&self.commit(&at).await?.sha);
+        for again in [true, false] {
+            let location = self.client.locate(&resolve).await?;
+            if version.is_some_and(|version| version != location.version) {
+                let message = format!("the hub has version {} of it now", location.version);
+                return Err(Failure::new(Code::Changed, message));
+            }
+            let Some(refusal) = self.client.get(&location, offset, target).await? else {
+                return Ok(());
+            };
+            // A URL may expire early.
+            self.client.forget(&resolve);
+            if location.is_hub || !again || !matches!(refusal.status().as_u16(), 401 | 403 | 404) {
+                return Err(refused(&refusal));
+            }
+        }
+        Err(Failure::new(Code::Internal, "the read was not sent"))
+    }
+
     /// The commit of the key's revision.
-    pub async fn commit(&self, place: &Place) -> Result<Commit, Failure> {
-        let name = format!("{}/{}@{}", place.kind, place.repo, place.revision);
+    async fn commit(&self, at: &RepoPath) -> Result<Commit, Failure> {
+        let name = format!("{}/{}@{}", at.kind, at.repo, at.revision);
         if let Some((commit, since)) = self.commits.lock().unwrap().get(&name) {
-            if since.elapsed() < self.commit_lasts {
+            if since.elapsed() < self.commit_ttl {
                 return Ok(commit.clone());
             }
         }
-        let revision = utf8_percent_encode(&place.revision, NON_ALPHANUMERIC);
-        let url = format!("/api/{}/{}/revision/{revision}", place.kind, place.repo);
-        let found: Revision = parse(self.client.ask(Ask::get(url)).await?)?;
+        let revision = utf8_percent_encode(&at.revision, NON_ALPHANUMERIC);
+        let url = format!("/api/{}/{}/revision/{revision}", at.kind, at.repo);
+        let found: Revision = parse(self.client.send(HubRequest::get(url)).await?)?;
         if found.sha.is_empty() || !found.sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Failure::new(Code::Internal, "the hub names no commit"));
         }
@@ -205,72 +279,6 @@ impl Hub {
         commits.insert(name, (commit.clone(), Instant::now()));
         Ok(commit)
     }
-
-    /// Returns None for keys above the repositories.
-    pub fn place(&self, key: &str) -> Result<Option<Place>, Failure> {
-        let (kind, key) = match self.bucket.as_str() {
-            "datasets" => ("datasets", key.to_string()),
-            "spaces" => ("spaces", key.to_string()),
-            owner => ("models", format!("{owner}/{key}")),
-        };
-        let mut parts = key.splitn(3, '/');
-        let owner = parts.next().unwrap_or_default();
-        let name = parts.next().unwrap_or_default();
-        let mut path = parts.next().unwrap_or_default();
-        if owner.is_empty() || name.is_empty() {
-            return Ok(None);
-        }
-        let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
-        // "refs%2Fpr%2F1", as the hub's own tools write it.
-        let decoded = percent_decode_str(revision).decode_utf8_lossy();
-        let mut revision = decoded.into_owned();
-        // Users may write slashes: only these revisions have them.
-        if revision == "refs" {
-            for _ in 0..2 {
-                let (part, rest) = path.split_once('/').unwrap_or((path, ""));
-                revision = format!("{revision}/{part}");
-                path = rest;
-            }
-        }
-        let plain = |text: &str| {
-            let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            !text.is_empty() && text.bytes().all(kept)
-        };
-        if !plain(owner) || !plain(name) || revision.is_empty() {
-            return Err(Failure::new(
-                Code::NotFound,
-                format!("'{owner}/{name}' is no name of a repository"),
-            ));
-        }
-        Ok(Some(Place {
-            kind,
-            repo: format!("{owner}/{name}"),
-            revision,
-            path: path.to_string(),
-        }))
-    }
-}
-
-impl Place {
-    /// The URL from which the hub serves the bytes, or redirects to them.
-    pub fn resolve(&self, commit: &Commit) -> String {
-        let kind = match self.kind {
-            "models" => String::new(),
-            kind => format!("/{kind}"),
-        };
-        let path = utf8_percent_encode(&self.path, &PATH);
-        format!("{kind}/{}/resolve/{}/{path}", self.repo, commit.sha)
-    }
-}
-
-fn tree_of(place: &Place, commit: &Commit) -> String {
-    let path = place.path.trim_end_matches('/');
-    let slash = if path.is_empty() { "" } else { "/" };
-    let path = utf8_percent_encode(path, &PATH);
-    format!(
-        "/api/{}/{}/tree/{}{slash}{path}",
-        place.kind, place.repo, commit.sha
-    )
 }
 
 fn entry(key: String, info: Info, commit: &Commit) -> Entry {
@@ -286,12 +294,6 @@ fn entry(key: String, info: Info, commit: &Commit) -> Entry {
         mtime_ns: commit.mtime_ns,
         is_directory: false,
     }
-}
-
-/// The version of an object id, which has quotes in a header and none in JSON.
-pub fn version_of(oid: &str) -> String {
-    let oid = oid.trim_start_matches("W/").trim_matches('"');
-    usable_etag(oid.trim_start_matches("sha256:"))
 }
 
 fn mtime_of(text: &str) -> Option<i64> {

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 
-use crate::core::blocking_slot::Look;
+use crate::core::blocking_slot::BlockingSlot;
 
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub enum HubToken {
-    Nobody,
+    Anonymous,
     Fixed(String),
     File {
         path: String,
         /// Without the file no request is sent; the tools' own file is optional.
         demanded: bool,
         known: Mutex<Option<(Instant, Option<String>)>>,
-        look: Look,
+        slot: BlockingSlot,
     },
 }
 
@@ -26,7 +26,7 @@ impl HubToken {
     /// Uses the named file, else HF_TOKEN, else the file of HF_TOKEN_PATH or of the tools' folder.
     pub fn find(file: &str, anonymous: bool) -> Self {
         if anonymous {
-            return Self::Nobody;
+            return Self::Anonymous;
         }
         if !file.is_empty() {
             return Self::file(file.to_string(), true);
@@ -39,7 +39,7 @@ impl HubToken {
             .or_else(|| variable("HF_HOME").map(|home| format!("{home}/token")))
             .or_else(|| variable("XDG_CACHE_HOME").map(|at| format!("{at}/huggingface/token")))
             .or_else(|| variable("HOME").map(|at| format!("{at}/.cache/huggingface/token")));
-        path.map_or(Self::Nobody, |path| Self::file(path, false))
+        path.map_or(Self::Anonymous, |path| Self::file(path, false))
     }
 
     fn file(path: String, demanded: bool) -> Self {
@@ -47,7 +47,7 @@ impl HubToken {
             path,
             demanded,
             known: Mutex::default(),
-            look: Look::default(),
+            slot: BlockingSlot::default(),
         }
     }
 
@@ -64,15 +64,15 @@ impl HubToken {
     }
 
     async fn token(&self) -> Result<Option<String>, String> {
-        let (path, demanded, known, look) = match self {
-            Self::Nobody => return Ok(None),
+        let (path, demanded, known, slot) = match self {
+            Self::Anonymous => return Ok(None),
             Self::Fixed(token) => return Ok(Some(token.clone())),
             Self::File {
                 path,
                 demanded,
                 known,
-                look,
-            } => (path.clone(), *demanded, known, look),
+                slot,
+            } => (path.clone(), *demanded, known, slot),
         };
         let before = known.lock().unwrap().clone();
         if let Some((since, token)) = &before
@@ -81,7 +81,7 @@ impl HubToken {
             return Ok(token.clone());
         }
         let file = path.clone();
-        let token = match look.take(move || std::fs::read_to_string(file)).await {
+        let token = match slot.run(move || std::fs::read_to_string(file)).await {
             Some(Ok(text)) => Some(text.trim().to_string()).filter(|token| !token.is_empty()),
             Some(Err(error)) if demanded => {
                 return Err(format!("cannot read credentials {path}: {error}"));

@@ -3,7 +3,7 @@
 //! 5.2); a name is a link that leads one step into the directory.
 use percent_encoding::percent_decode_str;
 
-use crate::attempt::explain::{Code, Failure};
+use crate::core::failure::{Code, Failure};
 
 /// Titles of the pages of nginx, Apache, lighttpd, Python, Jetty and others.
 const TITLES: [&str; 3] = ["index of", "directory listing", "directory:"];
@@ -13,14 +13,14 @@ const MARKS: [&str; 2] = ["caddyserver.com", "[to parent directory]"];
 const S3_LISTING: &str = "<listbucketresult";
 
 /// A page and its URL.
-pub struct Page<'a> {
+pub struct IndexPage<'a> {
     pub host: &'a str,
     /// Path of the directory, encoded; ends in '/'.
     pub path: &'a str,
     pub body: &'a str,
 }
 
-impl Page<'_> {
+impl IndexPage<'_> {
     /// The names directly in the directory, in no order; those of directories end in '/'.
     pub fn names(&self, is_json: bool) -> Result<Vec<String>, Failure> {
         let lower = self.body.to_ascii_lowercase();

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Web servers: objects by HEAD, directories from the server's index pages. An index has names;
 //! sizes and versions come from a HEAD of each file, since indexes round or omit them.
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use futures::StreamExt;
-use futures::stream;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, Method, Request, Response, Uri, header};
 use opendal::raw::Timestamp;
-use opendal::{Buffer, HttpRedirect, HttpTransporter};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use opendal::{Buffer, HttpRedirect, HttpTransporter, services};
+use percent_encoding::utf8_percent_encode;
 
-use crate::attempt::explain::{Code, Failure};
+use crate::attempt::explain::explain;
 use crate::attempt::transport::http_transport;
-use crate::backends::web::index;
-use crate::core::entry::{Dialect, Entry, check_kind, is_addressable, usable_etag};
-use crate::store::list::Page;
+use crate::backends::http_requests::{PATH, check_status};
+use crate::backends::namespace::Namespace;
+use crate::backends::options::{Options, operator};
+use crate::backends::parts::{StoreParts, WriteMode};
+use crate::backends::web::index::IndexPage;
+use crate::core::entry::{Entry, check_kind, is_addressable, usable_etag};
+use crate::core::failure::{Code, Failure};
+use crate::core::kinds::{Dialect, ListStyle, VersionKind};
+use crate::core::page::Page;
 
+/// Limit for a server that ignores ranges: each read gets the object from its beginning.
+const WHOLE_MAX: u64 = 64 << 20;
 /// Concurrent HEADs of one index.
 const HEADS: usize = 16;
-
-/// Encoding of a path: all but unreserved characters and the slash (RFC 3986, 2.3).
-pub const PATH: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/');
 
 pub struct Web {
     endpoint: String,
@@ -33,8 +34,34 @@ pub struct Web {
     dialect: Dialect,
 }
 
+pub fn build(options: &Options<'_>) -> Result<StoreParts, String> {
+    let endpoint = options.text("endpoint");
+    let operator = operator(services::Http::default().endpoint(endpoint))?;
+    let parts = StoreParts::new(operator, ListStyle::Index, VersionKind::Etag);
+    let dialect = Dialect {
+        whole_max: WHOLE_MAX,
+        ..parts.dialect
+    };
+    Ok(StoreParts {
+        dialect,
+        namespace: Some(Arc::new(Web::new(endpoint, dialect))),
+        writes: WriteMode::ReadOnly,
+        ..parts
+    })
+}
+
+impl Namespace for Web {
+    fn stat<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Entry, Failure>> {
+        Box::pin(self.head(key))
+    }
+
+    fn list_directory<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Page, Failure>> {
+        Box::pin(self.read_index(prefix))
+    }
+}
+
 impl Web {
-    pub fn new(endpoint: &str, dialect: Dialect) -> Self {
+    fn new(endpoint: &str, dialect: Dialect) -> Self {
         Self {
             endpoint: endpoint.to_string(),
             transport: http_transport(),
@@ -42,8 +69,8 @@ impl Web {
         }
     }
 
-    pub async fn stat(&self, key: &str) -> Result<Entry, Failure> {
-        let response = self.ask(Method::HEAD, key).await?;
+    async fn head(&self, key: &str) -> Result<Entry, Failure> {
+        let response = self.send(Method::HEAD, key).await?;
         check_status(&response)?;
         // A directory without its slash is redirected.
         let is_directory = self.url_of(&response, key)?.path().ends_with('/');
@@ -54,15 +81,14 @@ impl Web {
         self.entry(key, response.headers())
     }
 
-    /// A directory, in the order of its keys.
-    pub async fn level(&self, prefix: &str) -> Result<Page, Failure> {
-        let response = self.ask(Method::GET, prefix).await?;
+    async fn read_index(&self, prefix: &str) -> Result<Page, Failure> {
+        let response = self.send(Method::GET, prefix).await?;
         check_status(&response)?;
         let kind = text(response.headers(), header::CONTENT_TYPE).unwrap_or_default();
         let is_json = kind.starts_with("application/json");
         let url = self.url_of(&response, prefix)?;
         let body = response.into_body().to_bytes();
-        let index = index::Page {
+        let index = IndexPage {
             host: url.authority().map_or("", |host| host.as_str()),
             path: url.path(),
             body: &String::from_utf8_lossy(&body),
@@ -84,7 +110,7 @@ impl Web {
             .map(|key| async move {
                 match key.ends_with('/') {
                     true => Ok(Entry::directory(key)),
-                    false => self.stat(&key).await,
+                    false => self.head(&key).await,
                 }
             })
             .buffered(HEADS)
@@ -117,7 +143,7 @@ impl Web {
         }
     }
 
-    async fn ask(&self, method: Method, key: &str) -> Result<Response<Buffer>, Failure> {
+    async fn send(&self, method: Method, key: &str) -> Result<Response<Buffer>, Failure> {
         let request = Request::builder()
             .method(method)
             .uri(self.url(key))
@@ -128,7 +154,7 @@ impl Web {
             .body(Buffer::new())
             .map_err(|error| Failure::new(Code::InvalidArgument, error.to_string()))?;
         let sent = self.transport.send(request).await;
-        sent.map_err(|error| Failure::seen(&error))
+        sent.map_err(|error| explain(&error))
     }
 
     fn entry(&self, key: &str, headers: &HeaderMap) -> Result<Entry, Failure> {
@@ -157,21 +183,4 @@ impl Web {
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-pub fn check_status(response: &Response<Buffer>) -> Result<(), Failure> {
-    let status = response.status();
-    let code = match status {
-        _ if status.is_success() => return Ok(()),
-        StatusCode::NOT_FOUND | StatusCode::GONE => Code::NotFound,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Code::PermissionDenied,
-        StatusCode::TOO_MANY_REQUESTS => Code::Throttled,
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => Code::Unsupported,
-        _ if status.is_server_error() => Code::Unavailable,
-        _ => Code::Internal,
-    };
-    Err(Failure::new(
-        code,
-        format!("the store answered {}", status.as_u16()),
-    ))
 }

@@ -11,7 +11,6 @@ mod tls;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode, header};
@@ -19,6 +18,7 @@ use http::{HeaderMap, Method, Response, StatusCode, header};
 use tokio::time::Instant;
 
 use crate::core::target::Target;
+use crate::core::timeouts::Timeouts;
 use crate::net::lanes::{self, LANES_MAX};
 use crate::net::traffic;
 use connect::{Patience, Resolver, connect};
@@ -30,13 +30,6 @@ pub use route::Way;
 
 /// Maximum size of an error response: the store's explanation.
 pub const TEXT_MAX: usize = 64 << 10;
-
-/// How long an attempt may be silent.
-#[derive(Clone, Copy)]
-pub struct Terms {
-    pub first_byte: Duration,
-    pub silence: Duration,
-}
 
 pub enum Got {
     /// The whole of the target is filled.
@@ -68,14 +61,14 @@ impl Getter {
         parts: &Parts,
         way: &Way,
         target: &Target,
-        terms: Terms,
+        timeouts: Timeouts,
         check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<u64>,
     ) -> opendal::Result<Got> {
         let Way { origin, proxy } = way;
         let in_clear = proxy.as_ref().filter(|_| !origin.secure);
         let request = write_request(parts, in_clear.map(|proxy| proxy.basic_auth()));
         let what = "no bytes from the store";
-        let limit = terms.first_byte;
+        let limit = timeouts.first_byte;
         let end = Instant::now() + limit;
         let pool = &self.pools[lanes::current()];
         let mut idle = pool.take(origin);
@@ -90,7 +83,7 @@ impl Getter {
                     until(end, limit, what, made).await.map_err(broken)?
                 }
             };
-            let mut answer = Answer::new(&mut connection, terms.silence);
+            let mut answer = Answer::new(&mut connection, timeouts.idle);
             let asked = ask(&mut answer, &request);
             let head = match until(end, limit, what, asked).await {
                 // The server may have closed it while it was idle, without processing the request.
