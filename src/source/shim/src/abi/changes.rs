@@ -156,11 +156,11 @@ pub unsafe extern "C" fn leat_writer_finish(
     let writer = unsafe { &*writer }.0.clone();
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
-        let finished = match writer {
-            Ok(writer) => writer.finish(terms.timeouts(), &mut trace).await,
+        let completed = match writer {
+            Ok(writer) => writer.complete(terms.timeouts(), &mut trace).await,
             Err(failure) => Err(failure),
         };
-        (finished.map(one_entry), trace)
+        (completed.map(one_entry), trace)
     })
 }
 
@@ -174,11 +174,11 @@ pub unsafe extern "C" fn leat_writer_abandon(
     let writer = unsafe { &*writer }.0.clone();
     start(Callback { done, user }, 0, async move {
         let mut trace = Trace::default();
-        let abandoned = match writer {
-            Ok(writer) => writer.abandon(terms.timeouts(), &mut trace).await,
+        let aborted = match writer {
+            Ok(writer) => writer.abort(terms.timeouts(), &mut trace).await,
             Err(failure) => Err(failure),
         };
-        (abandoned.map(|()| Page::default()), trace)
+        (aborted.map(|()| Page::default()), trace)
     })
 }
 

@@ -39,8 +39,8 @@ impl Callback {
             entries: entries.as_ptr(),
             entry_count: entries.len(),
             next_token: Text::of(page.map_or(&empty, |page| &page.next_token)),
-            left_out: page.map_or(0, |page| page.left_out),
-            left_out_example: Text::of(page.map_or(&empty, |page| &page.left_out_example)),
+            left_out: page.map_or(0, |page| page.skipped),
+            left_out_example: Text::of(page.map_or(&empty, |page| &page.skipped_example)),
             requests: trace.requests,
             first_byte_us: micros(trace.first_byte),
             retry_after_ms: micros(trace.retry_after) / 1000,
@@ -49,10 +49,10 @@ impl Callback {
                     .as_ref()
                     .map_or_else(|failure| failure.store_code.as_str(), |_| ""),
             ),
-            store_region: Text::of(trace.answer.region.as_deref().unwrap_or_default()),
-            proxy: Text::of(trace.answer.proxy.as_deref().unwrap_or_default()),
-            clock_ahead_s: trace.answer.clock_ahead_s.unwrap_or_default(),
-            http_status: trace.answer.status.unwrap_or_default().into(),
+            store_region: Text::of(trace.response.region.as_deref().unwrap_or_default()),
+            proxy: Text::of(trace.response.proxy.as_deref().unwrap_or_default()),
+            clock_ahead_s: trace.response.clock_ahead_s.unwrap_or_default(),
+            http_status: trace.response.status.unwrap_or_default().into(),
         };
         // SAFETY: done and user came together; the outcome lives until the call returns.
         unsafe { (self.done)(self.user, &outcome) };

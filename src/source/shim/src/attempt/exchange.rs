@@ -24,11 +24,11 @@ tokio::task_local! {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct LastResponse {
     pub status: Option<u16>,
     pub request_id: Option<String>,
     /// The reason why no response arrived.
-    pub unreached: Option<String>,
+    pub unreachable: Option<String>,
     /// The proxy that sent no response.
     pub proxy: Option<String>,
     /// Region of the bucket, if an error response names it.
@@ -42,14 +42,14 @@ pub struct Answer {
 pub type AlteredNames = Vec<bool>;
 
 #[derive(Default)]
-struct Seen {
-    answer: Answer,
+struct Observations {
+    response: LastResponse,
     first_byte: Option<Duration>,
     retry_after: Option<Duration>,
     credential: Option<Arc<Credential>>,
     delivered: bool,
     /// Not read by the service yet.
-    refusal: Option<Response<Vec<u8>>>,
+    held_error: Option<Response<Vec<u8>>>,
     altered: AlteredNames,
     page_complete: bool,
     page_over: bool,
@@ -83,7 +83,7 @@ pub struct Exchange {
     /// Accept-Encoding of requests for objects.
     accepts: &'static str,
     start: Instant,
-    seen: Mutex<Seen>,
+    observed: Mutex<Observations>,
 }
 
 impl Exchange {
@@ -98,7 +98,7 @@ impl Exchange {
             timeouts,
             accepts,
             start: Instant::now(),
-            seen: Mutex::default(),
+            observed: Mutex::default(),
         })
     }
 
@@ -108,70 +108,70 @@ impl Exchange {
         HeaderValue::from_static(if of_object { self.accepts } else { IDENTITY })
     }
 
-    pub fn answer(&self) -> Answer {
-        self.seen.lock().unwrap().answer.clone()
+    pub fn last_response(&self) -> LastResponse {
+        self.observed.lock().unwrap().response.clone()
     }
 
     /// Permits one more page.
     pub fn begin_page(&self) {
-        let mut seen = self.seen.lock().unwrap();
-        (seen.page_complete, seen.page_over) = (false, false);
+        let mut observed = self.observed.lock().unwrap();
+        (observed.page_complete, observed.page_over) = (false, false);
     }
 
     /// From now on blocks requests for another page.
     pub fn complete_page(&self) {
-        self.seen.lock().unwrap().page_complete = true;
+        self.observed.lock().unwrap().page_complete = true;
     }
 
     /// Whether a request for another page is blocked.
     pub fn page_is_over(&self) -> bool {
-        self.seen.lock().unwrap().page_over
+        self.observed.lock().unwrap().page_over
     }
 
     pub fn take_altered_names(&self) -> AlteredNames {
-        std::mem::take(&mut self.seen.lock().unwrap().altered)
+        std::mem::take(&mut self.observed.lock().unwrap().altered)
     }
 
     /// Whether the target of a read is filled.
     pub fn is_delivered(&self) -> bool {
-        self.seen.lock().unwrap().delivered
+        self.observed.lock().unwrap().delivered
     }
 
     /// Stores the error response of a request that bypassed the service: it becomes the service's
     /// next response.
-    pub fn hold_refusal(&self, refusal: Response<Vec<u8>>) {
-        self.seen.lock().unwrap().refusal = Some(refusal);
+    pub fn hold_error(&self, error: Response<Vec<u8>>) {
+        self.observed.lock().unwrap().held_error = Some(error);
     }
 
-    pub fn take_refusal(&self) -> Option<Response<Vec<u8>>> {
-        self.seen.lock().unwrap().refusal.take()
+    pub fn take_held_error(&self) -> Option<Response<Vec<u8>>> {
+        self.observed.lock().unwrap().held_error.take()
     }
 
     pub fn first_byte(&self) -> Option<Duration> {
-        self.seen.lock().unwrap().first_byte
+        self.observed.lock().unwrap().first_byte
     }
 
     pub fn retry_after(&self) -> Option<Duration> {
-        self.seen.lock().unwrap().retry_after
+        self.observed.lock().unwrap().retry_after
     }
 
     /// The credential that signed, if this library signed.
     pub fn credential(&self) -> Option<Arc<Credential>> {
-        self.seen.lock().unwrap().credential.clone()
+        self.observed.lock().unwrap().credential.clone()
     }
 
     pub fn note_credential(&self, used: Option<Arc<Credential>>) {
-        self.seen.lock().unwrap().credential = used;
+        self.observed.lock().unwrap().credential = used;
     }
 
     /// Whether a request may be sent now.
-    pub fn admits(&self) -> bool {
-        let mut seen = self.seen.lock().unwrap();
-        if matches!(self.purpose, Purpose::Page) && seen.page_complete {
-            seen.page_over = true;
+    pub fn may_send(&self) -> bool {
+        let mut observed = self.observed.lock().unwrap();
+        if matches!(self.purpose, Purpose::Page) && observed.page_complete {
+            observed.page_over = true;
             return false;
         }
-        seen.answer = Answer::default();
+        observed.response = LastResponse::default();
         true
     }
 
@@ -185,39 +185,41 @@ impl Exchange {
             "x-cos-request-id",
             "x-request-id",
         ];
-        let mut seen = self.seen.lock().unwrap();
-        seen.answer = Answer {
+        let mut observed = self.observed.lock().unwrap();
+        observed.response = LastResponse {
             status: Some(status.as_u16()),
             request_id: ids.iter().find_map(|name| text(name)).map(str::to_string),
-            ..Answer::default()
+            ..LastResponse::default()
         };
         if status.is_redirection() || status.is_client_error() {
-            seen.answer.region = text("x-amz-bucket-region").map(str::to_string);
-            seen.answer.clock_ahead_s = text("date").and_then(clock_ahead);
+            observed.response.region = text("x-amz-bucket-region").map(str::to_string);
+            observed.response.clock_ahead_s = text("date").and_then(clock_ahead);
         }
-        seen.first_byte.get_or_insert_with(|| self.start.elapsed());
+        observed
+            .first_byte
+            .get_or_insert_with(|| self.start.elapsed());
         // Stores do not use the other form, a date.
         let seconds = text("retry-after").and_then(|value| value.parse().ok());
-        seen.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
+        observed.retry_after = seconds.map(|wish| Duration::from_secs(wish).min(RETRY_AFTER_MAX));
     }
 
     /// Records the proxy that the next response passes.
     pub fn note_sending(&self, uri: &Uri) {
         let proxy = Proxies::of_environment().name(uri);
-        self.seen.lock().unwrap().answer.proxy = proxy;
+        self.observed.lock().unwrap().response.proxy = proxy;
     }
 
     /// Records that no response arrived; a retry may help.
-    pub fn note_unreached(&self, why: String) {
-        self.seen.lock().unwrap().answer.unreached = Some(why);
+    pub fn note_unreachable(&self, why: String) {
+        self.observed.lock().unwrap().response.unreachable = Some(why);
     }
 
     pub fn note_page(&self, altered: AlteredNames) {
-        self.seen.lock().unwrap().altered = altered;
+        self.observed.lock().unwrap().altered = altered;
     }
 
     pub fn deliver(&self) -> Error {
-        self.seen.lock().unwrap().delivered = true;
+        self.observed.lock().unwrap().delivered = true;
         // This kind records no backtrace.
         Error::new(ErrorKind::NotFound, "the bytes are delivered")
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opendal::ErrorKind;
 
-use crate::attempt::exchange::{Answer, EXCHANGE};
+use crate::attempt::exchange::{EXCHANGE, LastResponse};
 use crate::attempt::hdfs_errors::name_node_exception;
 use crate::core::failure::{Code, Failure};
 
@@ -17,7 +17,7 @@ const CAUSE_MAX: usize = 400;
 /// Returns the failure of an attempt without a byte within `limit`.
 pub fn timed_out(limit: Duration) -> Failure {
     let message = format!("no bytes from the store for {} ms", limit.as_millis());
-    let proxy = EXCHANGE.try_with(|exchange| exchange.answer().proxy);
+    let proxy = EXCHANGE.try_with(|exchange| exchange.last_response().proxy);
     match proxy.ok().flatten() {
         Some(proxy) => Failure::new(
             Code::Unavailable,
@@ -29,18 +29,18 @@ pub fn timed_out(limit: Duration) -> Failure {
 
 /// Explains an error of the running attempt by the last response of its exchange.
 pub fn explain(error: &opendal::Error) -> Failure {
-    explain_with(error, &EXCHANGE.get().answer())
+    explain_with(error, &EXCHANGE.get().last_response())
 }
 
-/// Explains an error by `answer`, the last response on the wire.
-pub fn explain_with(error: &opendal::Error, answer: &Answer) -> Failure {
+/// Explains an error by `response`, the last response on the wire.
+pub fn explain_with(error: &opendal::Error, response: &LastResponse) -> Failure {
     if is_unsigned(error) {
         // The signers of the services do not report the reason.
-        if let Some(why) = &answer.unreached {
+        if let Some(why) = &response.unreachable {
             let message = format!("whoever hands out credentials was not reached: {why}");
             return Failure::new(Code::Unavailable, message);
         }
-        let code = match is_passing(error) {
+        let code = match is_transient(error) {
             true => Code::Unavailable,
             false => Code::PermissionDenied,
         };
@@ -49,14 +49,14 @@ pub fn explain_with(error: &opendal::Error, answer: &Answer) -> Failure {
     if let Some(failure) = name_node_exception(error) {
         return failure;
     }
-    if error.message().contains(NO_SIZE) && matches!(answer.status, Some(200..=299)) {
+    if error.message().contains(NO_SIZE) && matches!(response.status, Some(200..=299)) {
         let text = "the store names no size of the object: it makes or unpacks the content on \
                     demand";
         return Failure::new(Code::Unsupported, text);
     }
     let (store_code, store_text) = store_error(error.message());
-    let code = code_of(error, store_code.as_deref(), answer);
-    let message = match answer.status {
+    let code = code_of(error, store_code.as_deref(), response);
+    let message = match response.status {
         Some(status) if status >= 300 => {
             let mut text = format!("the store answered {status}");
             if let Some(code) = &store_code {
@@ -65,12 +65,12 @@ pub fn explain_with(error: &opendal::Error, answer: &Answer) -> Failure {
             if !store_text.is_empty() {
                 text.push_str(&format!(": {store_text}"));
             }
-            if let Some(id) = &answer.request_id {
+            if let Some(id) = &response.request_id {
                 text.push_str(&format!(" (request id {id})"));
             }
             text
         }
-        _ => match &answer.proxy {
+        _ => match &response.proxy {
             Some(proxy) => format!("through the proxy {proxy}: {}", with_sources(error)),
             None => with_sources(error),
         },
@@ -89,7 +89,7 @@ fn is_unsigned(error: &opendal::Error) -> bool {
 }
 
 /// Whether the credential provider was not reached; OpenDAL drops that information.
-fn is_passing(error: &opendal::Error) -> bool {
+fn is_transient(error: &opendal::Error) -> bool {
     let cause = error.source();
     let cause = cause.and_then(|cause| cause.downcast_ref::<reqsign_core::Error>());
     cause.is_some_and(reqsign_core::Error::is_retryable)
@@ -109,14 +109,14 @@ fn describe_unsigned(error: &opendal::Error) -> String {
         "X-Amz-Security",
         "client_secret",
     ];
-    let told = match echoes.iter().any(|word| cause.contains(word)) {
+    let shown = match echoes.iter().any(|word| cause.contains(word)) {
         true => String::new(),
         false => cause.chars().take(CAUSE_MAX).collect(),
     };
-    format!("the request could not be signed, so nothing was sent: {told}")
+    format!("the request could not be signed, so nothing was sent: {shown}")
 }
 
-fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) -> Code {
+fn code_of(error: &opendal::Error, store_code: Option<&str>, response: &LastResponse) -> Code {
     if matches!(
         store_code,
         Some("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")
@@ -126,7 +126,7 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
     match error.kind() {
         ErrorKind::NotFound => Code::NotFound,
         // OpenDAL's interpretation of NoSuchBucket.
-        ErrorKind::ConfigInvalid if answer.status == Some(404) => Code::NotFound,
+        ErrorKind::ConfigInvalid if response.status == Some(404) => Code::NotFound,
         ErrorKind::ConfigInvalid => Code::InvalidArgument,
         ErrorKind::PermissionDenied => Code::PermissionDenied,
         ErrorKind::ConditionNotMatch => Code::Changed,
@@ -137,11 +137,11 @@ fn code_of(error: &opendal::Error, store_code: Option<&str>, answer: &Answer) ->
         ErrorKind::Unsupported => Code::Unsupported,
         ErrorKind::NotADirectory => Code::NotDirectory,
         ErrorKind::IsADirectory => Code::NotFound,
-        _ if answer.status == Some(416) => Code::OutOfRange,
-        _ if answer.status == Some(401) => Code::PermissionDenied,
+        _ if response.status == Some(416) => Code::OutOfRange,
+        _ if response.status == Some(401) => Code::PermissionDenied,
         _ if error.is_temporary() => Code::Unavailable,
         // A success with a body that did not match its head.
-        ErrorKind::Unexpected if matches!(answer.status, Some(200..=299)) => Code::Unavailable,
+        ErrorKind::Unexpected if matches!(response.status, Some(200..=299)) => Code::Unavailable,
         _ => Code::Internal,
     }
 }

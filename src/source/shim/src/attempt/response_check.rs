@@ -11,23 +11,23 @@ use crate::core::kinds::VersionKind;
 /// server that ignores ranges sends the whole object.
 pub fn check(
     read: &Read,
-    asked: Option<&HeaderValue>,
+    requested: Option<&HeaderValue>,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Result<u64> {
     if status.is_success()
         && let Some(wanted) = &read.version
-        && is_another(headers, wanted)
+        && is_other_version(headers, wanted)
     {
         let message = "the store ignored the condition and answered with another version";
         return Err(Error::new(ErrorKind::ConditionNotMatch, message));
     }
-    match asked.and_then(range_of) {
+    match requested.and_then(range_of) {
         None => Ok(0),
         Some((first, last)) => match status {
             StatusCode::OK => check_whole(read, first, last, headers),
             StatusCode::PARTIAL_CONTENT => check_part(read, first, last, headers).map(|()| 0),
-            other if other.is_success() => Err(passing(format!(
+            other if other.is_success() => Err(transient(format!(
                 "the store answered {} to a read",
                 other.as_u16()
             ))),
@@ -37,7 +37,7 @@ pub fn check(
 }
 
 /// Whether the response names a version other than the demanded one.
-fn is_another(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bool {
+fn is_other_version(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match kind {
         VersionKind::None => false,
@@ -51,8 +51,8 @@ fn is_another(headers: &HeaderMap, (kind, wanted): &(VersionKind, String)) -> bo
 }
 
 /// The first and the last byte of `bytes=FIRST-LAST`.
-fn range_of(asked: &HeaderValue) -> Option<(u64, u64)> {
-    let range = asked.to_str().ok()?.strip_prefix("bytes=")?;
+fn range_of(requested: &HeaderValue) -> Option<(u64, u64)> {
+    let range = requested.to_str().ok()?.strip_prefix("bytes=")?;
     let (first, last) = range.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
@@ -94,14 +94,14 @@ fn too_short(read: &Read, length: u64, last: u64) -> Error {
         let message = format!("the object has only {length} bytes");
         return Error::new(ErrorKind::RangeNotSatisfied, message);
     }
-    passing(format!(
+    transient(format!(
         "the store answered 200 with {length} bytes to a read up to byte {last}"
     ))
 }
 
 fn check_part(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result<()> {
     if headers.get_all(header::CONTENT_RANGE).iter().count() > 1 {
-        return Err(passing("the answer has two ranges".to_string()));
+        return Err(transient("the answer has two ranges".to_string()));
     }
     let got = text(headers, header::CONTENT_RANGE).unwrap_or_default();
     let (range, total) = got
@@ -117,7 +117,7 @@ fn check_part(read: &Read, first: u64, last: u64, headers: &HeaderMap) -> Result
         let message = format!("the object has only {total} bytes");
         return Err(Error::new(ErrorKind::RangeNotSatisfied, message));
     }
-    Err(passing(format!(
+    Err(transient(format!(
         "the store answered with range '{got}' to 'bytes={first}-{last}'"
     )))
 }
@@ -161,7 +161,7 @@ fn encoding_of(headers: &HeaderMap) -> String {
     }
 }
 
-fn passing(text: String) -> Error {
+fn transient(text: String) -> Error {
     Error::new(ErrorKind::Unexpected, text).set_temporary()
 }
 

@@ -2,7 +2,7 @@
 //! Trace: details of a request, besides its result.
 use std::time::Duration;
 
-use crate::attempt::exchange::Answer;
+use crate::attempt::exchange::LastResponse;
 
 #[derive(Default)]
 pub struct Trace {
@@ -11,5 +11,5 @@ pub struct Trace {
     /// Latency of the last attempt; None if no response arrived.
     pub first_byte: Option<Duration>,
     pub retry_after: Option<Duration>,
-    pub answer: Answer,
+    pub response: LastResponse,
 }

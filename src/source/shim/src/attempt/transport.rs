@@ -18,7 +18,7 @@ use crate::attempt::exchange::{EXCHANGE, Exchange, Purpose, Read};
 use crate::attempt::explain::with_sources;
 use crate::attempt::listing_document::{altered_names, check_listing, is_http_time, with_times};
 use crate::attempt::response_check::check;
-use crate::net::get::{Getter, Got, TEXT_MAX, Way};
+use crate::net::get::{Fetched, Getter, Route, TEXT_MAX};
 use crate::net::stock_client::{self, StockClient};
 
 /// Maximum size of a response that holds no object's bytes. A listing page with 1,000 names of
@@ -33,22 +33,22 @@ pub struct ObservedTransport {
 
 impl HttpTransport for ObservedTransport {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>> {
-        if let Ok(Some(refusal)) = EXCHANGE.try_with(|exchange| exchange.take_refusal()) {
-            return Ok(refusal.map(text_body));
+        if let Ok(Some(error)) = EXCHANGE.try_with(|exchange| exchange.take_held_error()) {
+            return Ok(error.map(text_body));
         }
         // A blocked request may be sent by another attempt than the one that began it.
         let exchange = poll_fn(|_| match EXCHANGE.try_with(Arc::clone) {
-            Ok(exchange) if !exchange.admits() => Poll::Pending,
+            Ok(exchange) if !exchange.may_send() => Poll::Pending,
             found => Poll::Ready(found.ok()),
         });
         let Some(exchange) = exchange.await else {
             return self.stock.fetch(request).await;
         };
         match &exchange.purpose {
-            Purpose::Other => self.ask_bounded(&exchange, request).await,
+            Purpose::Other => self.send_bounded(&exchange, request).await,
             Purpose::Page => self.page(&exchange, request).await,
             // Further requests of a service, such as for a token, do not fill the target.
-            Purpose::Read(_) if !is_read(&request) => self.ask_bounded(&exchange, request).await,
+            Purpose::Read(_) if !is_read(&request) => self.send_bounded(&exchange, request).await,
             Purpose::Read(read) => self.read(&exchange, request, read).await,
         }
     }
@@ -60,17 +60,17 @@ fn is_read(request: &Request<Buffer>) -> bool {
 }
 
 impl ObservedTransport {
-    async fn ask_stock(
+    async fn send_stock(
         &self,
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
         exchange.note_sending(request.uri());
-        let asked = self.stock.fetch(accepting(exchange, request));
-        let asked = within(exchange.timeouts.first_byte, STORE, asked).await;
-        let response = asked.inspect_err(|error| {
+        let sent = self.stock.fetch(accepting(exchange, request));
+        let sent = within(exchange.timeouts.first_byte, STORE, sent).await;
+        let response = sent.inspect_err(|error| {
             if error.is_temporary() {
-                exchange.note_unreached(with_sources(error));
+                exchange.note_unreachable(with_sources(error));
             }
         })?;
         exchange.note(response.status(), response.headers());
@@ -84,16 +84,16 @@ impl ObservedTransport {
     }
 
     /// Sends a request with a response that the service reads to its end, which must arrive.
-    async fn ask_bounded(
+    async fn send_bounded(
         &self,
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
-        let response = self.ask_stock(exchange, request).await?;
-        let silence = exchange.timeouts.idle;
+        let response = self.send_stock(exchange, request).await?;
+        let idle = exchange.timeouts.idle;
         Ok(response.map(|body| {
             let pieces = stream::try_unfold((body, 0), move |(mut body, read)| async move {
-                let piece = within(silence, STORE, body.read()).await?;
+                let piece = within(idle, STORE, body.read()).await?;
                 let read = read + piece.len();
                 if read > PAGE_MAX {
                     return Err(wrong_length(format!(
@@ -111,7 +111,7 @@ impl ObservedTransport {
         exchange: &Exchange,
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
-        let response = self.ask_bounded(exchange, request).await?;
+        let response = self.send_bounded(exchange, request).await?;
         if response.status() != StatusCode::OK {
             return Ok(response);
         }
@@ -145,19 +145,24 @@ impl ObservedTransport {
         accept_as_stored(exchange, &mut parts);
         if !self.stock_only
             && parts.method == Method::GET
-            && let Some(way) = Way::to(&parts.uri)
+            && let Some(route) = Route::to(&parts.uri)
         {
-            match get(exchange, read, &parts, &way).await? {
-                Got::Bytes => return Err(exchange.deliver()),
-                Got::Refusal(refusal) => return Ok(refusal.map(text_body)),
-                Got::Elsewhere => {}
+            match get(exchange, read, &parts, &route).await? {
+                Fetched::Filled => return Err(exchange.deliver()),
+                Fetched::ErrorResponse(error) => return Ok(error.map(text_body)),
+                Fetched::Redirect => {}
             }
         }
-        let asked = parts.headers.get(header::RANGE).cloned();
+        let requested = parts.headers.get(header::RANGE).cloned();
         let request = Request::from_parts(parts, body);
-        let response = self.ask_stock(exchange, request).await?;
+        let response = self.send_stock(exchange, request).await?;
         let target = &read.target;
-        let mut skip = check(read, asked.as_ref(), response.status(), response.headers())?;
+        let mut skip = check(
+            read,
+            requested.as_ref(),
+            response.status(),
+            response.headers(),
+        )?;
         if !response.status().is_success() {
             return Ok(response);
         }
@@ -196,15 +201,15 @@ impl ObservedTransport {
 }
 
 /// Reads without the service. Any response but bytes is for the service to explain.
-pub async fn read_straight(
+pub async fn read_directly(
     exchange: &Exchange,
     read: &Read,
     mut parts: Parts,
-    way: &Way,
-) -> Result<Got> {
+    route: &Route,
+) -> Result<Fetched> {
     sign(exchange, read, &mut parts).await?;
     accept_as_stored(exchange, &mut parts);
-    get(exchange, read, &parts, way).await
+    get(exchange, read, &parts, route).await
 }
 
 async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()> {
@@ -223,15 +228,15 @@ async fn sign(exchange: &Exchange, read: &Read, parts: &mut Parts) -> Result<()>
     Ok(())
 }
 
-async fn get(exchange: &Exchange, read: &Read, parts: &Parts, way: &Way) -> Result<Got> {
+async fn get(exchange: &Exchange, read: &Read, parts: &Parts, route: &Route) -> Result<Fetched> {
     exchange.note_sending(&parts.uri);
-    let asked = parts.headers.get(header::RANGE);
-    let seen = |status: StatusCode, headers: &HeaderMap| {
+    let requested = parts.headers.get(header::RANGE);
+    let check_head = |status: StatusCode, headers: &HeaderMap| {
         exchange.note(status, headers);
-        check(read, asked, status, headers)
+        check(read, requested, status, headers)
     };
     Getter::shared()
-        .get(parts, way, &read.target, exchange.timeouts, seen)
+        .get(parts, route, &read.target, exchange.timeouts, check_head)
         .await
 }
 

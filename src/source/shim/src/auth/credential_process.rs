@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqsign_core::{CommandExecute, CommandOutput, Error, Result};
 
 /// Interval of the checks whether a program that closed its output has ended.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits for the program on a thread of its own, without a SIGCHLD handler: that belongs to the
 /// program that links this library.
@@ -38,7 +38,7 @@ impl CommandExecute for ThreadedCommand {
     }
 }
 
-/// Kills the program when the last waiter is gone.
+/// Kills the program when the last waiter is dropped.
 struct Running(Arc<Mutex<Child>>);
 
 impl Drop for Running {
@@ -62,7 +62,7 @@ fn output_of(child: &Mutex<Child>) -> std::io::Result<CommandOutput> {
         if let Some(status) = child.lock().unwrap().try_wait()? {
             break status;
         }
-        std::thread::sleep(LOOK_AGAIN_AFTER);
+        std::thread::sleep(POLL_INTERVAL);
     };
     Ok(CommandOutput {
         status: status.code().unwrap_or(-1),

@@ -20,29 +20,29 @@ use crate::auth::credential_process::ThreadedCommand;
 use crate::core::timeouts::Timeouts;
 
 /// Refresh interval of credentials without an expiry: users change files and the environment.
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 /// A store that rejects everything must not make us read files for each request.
-const DOUBT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// For all providers together; the machine's role is requested over the network.
-const ASK_MAX: Duration = Duration::from_secs(8);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(8);
 
-struct Known {
+struct Cached {
     credential: Arc<Credential>,
     since: Instant,
     /// When the store last rejected it.
-    refused: Option<Instant>,
+    rejected: Option<Instant>,
     /// Refresh at once.
-    doubted: bool,
+    stale: bool,
     /// When the providers last failed: the cached credential stays in use for a while.
     failed: Option<Instant>,
 }
 
-impl Known {
+impl Cached {
     fn is_fresh(&self) -> bool {
-        let lasts = self.credential.expires_in.is_some();
-        !self.doubted
+        let expires = self.credential.expires_in.is_some();
+        !self.stale
             && self.credential.is_valid()
-            && (lasts || self.since.elapsed() < READ_AGAIN_AFTER)
+            && (expires || self.since.elapsed() < REFRESH_INTERVAL)
     }
 
     fn is_usable(&self) -> bool {
@@ -51,7 +51,7 @@ impl Known {
 
     fn has_just_failed(&self) -> bool {
         self.failed
-            .is_some_and(|when| when.elapsed() < DOUBT_AGAIN_AFTER)
+            .is_some_and(|when| when.elapsed() < RETRY_INTERVAL)
     }
 }
 
@@ -81,9 +81,9 @@ impl Env for Variables {
 pub struct Credentials {
     provider: Arc<dyn ProvideCredentialDyn<Credential = Credential>>,
     context: Context,
-    known: RwLock<Option<Known>>,
+    cached: RwLock<Option<Cached>>,
     /// Held during a request to the provider, so that all waiters share one request.
-    asking: tokio::sync::Mutex<()>,
+    loading: tokio::sync::Mutex<()>,
     /// A refresh is in flight in the background.
     refreshing: AtomicBool,
 }
@@ -100,8 +100,8 @@ impl Credentials {
                 .with_http_send(transport)
                 .with_command_execute(ThreadedCommand)
                 .with_env(Variables),
-            known: RwLock::default(),
-            asking: tokio::sync::Mutex::default(),
+            cached: RwLock::default(),
+            loading: tokio::sync::Mutex::default(),
             refreshing: AtomicBool::new(false),
         })
     }
@@ -109,32 +109,32 @@ impl Credentials {
     /// Returns None if no provider has a credential. A caller with a working credential does not
     /// wait for the next one. A caller that gives up does not affect the others.
     pub async fn get(self: &Arc<Self>) -> Result<Option<Arc<Credential>>> {
-        if let Some(known) = self.fresh() {
-            return Ok(Some(known));
+        if let Some(cached) = self.fresh() {
+            return Ok(Some(cached));
         }
-        let asking = self.clone();
-        if let Some(known) = self.working() {
+        let loading = self.clone();
+        if let Some(cached) = self.working() {
             if !self.refreshing.swap(true, Ordering::AcqRel) {
                 tokio::spawn(async move {
-                    let _ = asking.ask_in_turn().await;
-                    asking.refreshing.store(false, Ordering::Release);
+                    let _ = loading.load_shared().await;
+                    loading.refreshing.store(false, Ordering::Release);
                 });
             }
-            return Ok(Some(known));
+            return Ok(Some(cached));
         }
-        let asked = tokio::spawn(async move { asking.ask_in_turn().await });
-        asked
+        let loaded = tokio::spawn(async move { loading.load_shared().await });
+        loaded
             .await
-            .unwrap_or_else(|_| Err(Error::unexpected("nobody asked for credentials")))
+            .unwrap_or_else(|_| Err(Error::unexpected("the request for credentials was dropped")))
     }
 
-    async fn ask_in_turn(&self) -> Result<Option<Arc<Credential>>> {
-        let _asking = self.asking.lock().await;
-        if let Some(known) = self.fresh() {
-            return Ok(Some(known));
+    async fn load_shared(&self) -> Result<Option<Arc<Credential>>> {
+        let _loading = self.loading.lock().await;
+        if let Some(cached) = self.fresh() {
+            return Ok(Some(cached));
         }
-        match self.ask().await {
-            Ok(Some(credential)) => Ok(Some(self.remember(credential))),
+        match self.load().await {
+            Ok(Some(credential)) => Ok(Some(self.store(credential))),
             // A file that is just being replaced does not invalidate a working credential.
             Ok(None) => Ok(self.still_usable()),
             Err(error) => self.still_usable().map(Some).ok_or(error),
@@ -142,77 +142,83 @@ impl Credentials {
     }
 
     /// Uses its own exchange: its traffic does not belong to the read that waits for it.
-    async fn ask(&self) -> Result<Option<Credential>> {
-        let timeouts = Timeouts::both(ASK_MAX);
+    async fn load(&self) -> Result<Option<Credential>> {
+        let timeouts = Timeouts::both(LOAD_TIMEOUT);
         let exchange = Exchange::new(Purpose::Other, timeouts);
-        let asked = EXCHANGE.scope(
+        let loaded = EXCHANGE.scope(
             exchange,
             self.provider.provide_credential_dyn(&self.context),
         );
-        let asked = tokio::time::timeout(ASK_MAX, asked).await;
-        asked.unwrap_or_else(|_| Err(Error::unexpected("no answer about credentials")))
+        let loaded = tokio::time::timeout(LOAD_TIMEOUT, loaded).await;
+        loaded.unwrap_or_else(|_| {
+            Err(Error::unexpected(
+                "the credential providers did not answer in time",
+            ))
+        })
     }
 
     /// The store rejected `used`. Returns whether there is another credential now.
     pub async fn renew(self: &Arc<Self>, used: &Arc<Credential>) -> bool {
-        self.doubt(used);
+        self.mark_stale(used);
         match self.get().await {
             Ok(Some(now)) => !same(&now, used),
             _ => false,
         }
     }
 
-    fn doubt(&self, used: &Credential) {
-        let mut known = self.known.write().unwrap();
-        let Some(known) = known.as_mut().filter(|one| same(&one.credential, used)) else {
+    fn mark_stale(&self, used: &Credential) {
+        let mut cached = self.cached.write().unwrap();
+        let Some(cached) = cached.as_mut().filter(|one| same(&one.credential, used)) else {
             return;
         };
-        let again = |when: Instant| when.elapsed() >= DOUBT_AGAIN_AFTER;
-        if known.refused.is_none_or(again) {
-            known.refused = Some(Instant::now());
-            known.doubted = true;
+        let again = |when: Instant| when.elapsed() >= RETRY_INTERVAL;
+        if cached.rejected.is_none_or(again) {
+            cached.rejected = Some(Instant::now());
+            cached.stale = true;
         }
     }
 
     fn fresh(&self) -> Option<Arc<Credential>> {
-        let known = self.known.read().unwrap();
-        let known = known.as_ref()?;
-        let good = known.is_fresh() || known.has_just_failed() && known.is_usable();
-        good.then(|| known.credential.clone())
+        let cached = self.cached.read().unwrap();
+        let cached = cached.as_ref()?;
+        let good = cached.is_fresh() || cached.has_just_failed() && cached.is_usable();
+        good.then(|| cached.credential.clone())
     }
 
     /// The cached credential, if it may be used during a refresh: the store has not rejected it.
     fn working(&self) -> Option<Arc<Credential>> {
-        let known = self.known.read().unwrap();
-        let known = known.as_ref()?;
-        (!known.doubted && known.is_usable()).then(|| known.credential.clone())
+        let cached = self.cached.read().unwrap();
+        let cached = cached.as_ref()?;
+        (!cached.stale && cached.is_usable()).then(|| cached.credential.clone())
     }
 
-    pub fn known(&self) -> Option<Arc<Credential>> {
-        let known = self.known.read().unwrap();
-        known.as_ref().map(|known| known.credential.clone())
+    pub fn cached(&self) -> Option<Arc<Credential>> {
+        let cached = self.cached.read().unwrap();
+        cached.as_ref().map(|cached| cached.credential.clone())
     }
 
     /// The cached credential, for use when the providers fail.
     fn still_usable(&self) -> Option<Arc<Credential>> {
-        let mut known = self.known.write().unwrap();
-        let known = known.as_mut().filter(|known| known.is_usable())?;
-        known.failed = Some(Instant::now());
-        Some(known.credential.clone())
+        let mut cached = self.cached.write().unwrap();
+        let cached = cached.as_mut().filter(|cached| cached.is_usable())?;
+        cached.failed = Some(Instant::now());
+        Some(cached.credential.clone())
     }
 
     /// An equal credential keeps its Arc, so that values derived from it stay valid.
-    fn remember(&self, found: Credential) -> Arc<Credential> {
-        let mut known = self.known.write().unwrap();
-        let (credential, refused) = match known.take() {
-            Some(before) if same(&before.credential, &found) => (before.credential, before.refused),
+    fn store(&self, found: Credential) -> Arc<Credential> {
+        let mut cached = self.cached.write().unwrap();
+        let (credential, rejected) = match cached.take() {
+            Some(before) if same(&before.credential, &found) => {
+                (before.credential, before.rejected)
+            }
             _ => (Arc::new(found), None),
         };
-        *known = Some(Known {
+        *cached = Some(Cached {
             credential: credential.clone(),
             since: Instant::now(),
-            refused,
-            doubted: false,
+            rejected,
+            stale: false,
             failed: None,
         });
         credential

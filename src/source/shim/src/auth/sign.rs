@@ -65,12 +65,12 @@ impl Signer {
     fn time(&self) -> Arc<Time> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let second = since.map_or(0, |since| since.as_secs());
-        let mut known = self.time.lock().unwrap();
-        match known.as_ref() {
+        let mut cached = self.time.lock().unwrap();
+        match cached.as_ref() {
             Some(time) if time.second == second => time.clone(),
             _ => {
                 let text = Timestamp::now().format_iso8601();
-                known.insert(Arc::new(Time { second, text })).clone()
+                cached.insert(Arc::new(Time { second, text })).clone()
             }
         }
     }
@@ -80,22 +80,22 @@ impl Signer {
     }
 
     /// Called when the store rejected the cached credential.
-    pub async fn renew_known(&self) -> bool {
-        match self.credentials.known() {
+    pub async fn renew_cached(&self) -> bool {
+        match self.credentials.cached() {
             Some(used) => self.renew(&used).await,
             None => false,
         }
     }
 
     fn key_of(&self, credential: &Arc<Credential>, day: &str) -> Arc<SigningKey> {
-        let mut known = self.key.lock().unwrap();
-        if let Some(key) = known.as_ref() {
+        let mut cached = self.key.lock().unwrap();
+        if let Some(key) = cached.as_ref() {
             if Arc::ptr_eq(&key.credential, credential) && key.scope.starts_with(day) {
                 return key.clone();
             }
         }
         let key = Arc::new(derive(credential, day, &self.region));
-        *known = Some(key.clone());
+        *cached = Some(key.clone());
         key
     }
 }

@@ -18,7 +18,7 @@ pub fn build_data_lake(options: &Options<'_>) -> Result<StoreParts, String> {
     let operator = operator(azdls(options)?)?;
     Ok(StoreParts {
         writes: WriteMode::StagedRename,
-        ..with_dialect(operator, ListStyle::Levels)
+        ..with_dialect(operator, ListStyle::Directories)
     })
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that a store's services read, and how long they keep what they have read.
+//! Files that a store depends on, and whether its service caches their content.
 use std::path::PathBuf;
 
 use crate::backends::options::Options;

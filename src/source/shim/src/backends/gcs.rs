@@ -15,7 +15,7 @@ pub fn build(options: &Options<'_>) -> Result<StoreParts, String> {
     ))
 }
 
-/// A named file is the only place: a requester must not change identity when the file is gone.
+/// A named file is the only source: a requester must not change identity when the file is removed.
 fn builder(options: &Options<'_>) -> services::Gcs {
     let builder = services::Gcs::default().bucket(options.text("bucket"));
     let builder = options.set(builder, "endpoint", services::Gcs::endpoint);

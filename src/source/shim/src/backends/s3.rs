@@ -114,7 +114,7 @@ fn credentials(options: &Options<'_>) -> Result<Arc<Credentials>, String> {
 }
 
 /// A named profile has priority over the environment's keys, as with AWS's own tools; a named file
-/// is the only place.
+/// is the only source.
 fn chain(profile: &str, file: &str) -> ProvideCredentialChain<Credential> {
     let chain = ProvideCredentialChain::new();
     if !file.is_empty() {

@@ -17,6 +17,6 @@ pub fn build(options: &Options<'_>) -> Result<StoreParts, String> {
     Ok(StoreParts {
         over_http: false,
         writes: WriteMode::StagedRename,
-        ..StoreParts::new(operator, ListStyle::Levels, VersionKind::None)
+        ..StoreParts::new(operator, ListStyle::Directories, VersionKind::None)
     })
 }

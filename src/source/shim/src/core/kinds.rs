@@ -35,7 +35,7 @@ pub enum ListStyle {
     /// Pages in order, each of which continues only the one before.
     Continued,
     /// Real directories, each as a whole and in any order.
-    Levels,
+    Directories,
     /// The same, as far as a web server shows them.
     Index,
 }

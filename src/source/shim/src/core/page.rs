@@ -6,16 +6,16 @@ use crate::core::entry::Entry;
 pub struct Page {
     pub entries: Vec<Entry>,
     pub next_token: String,
-    pub left_out: usize,
-    pub left_out_example: String,
+    pub skipped: usize,
+    pub skipped_example: String,
 }
 
 impl Page {
     /// Counts a name that cannot be addressed.
-    pub fn leave_out(&mut self, key: String) {
-        if self.left_out == 0 {
-            self.left_out_example = key;
+    pub fn skip(&mut self, key: String) {
+        if self.skipped == 0 {
+            self.skipped_example = key;
         }
-        self.left_out += 1;
+        self.skipped += 1;
     }
 }

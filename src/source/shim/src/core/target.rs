@@ -7,13 +7,13 @@ pub type Arrived = unsafe extern "C" fn(*mut c_void, usize);
 
 /// Receives the number of arrived bytes; not used after its request reports.
 pub struct Listener {
-    tell: Arrived,
+    report: Arrived,
     user: *mut c_void,
 }
 
 impl Listener {
-    pub fn new(tell: Arrived, user: *mut c_void) -> Self {
-        Self { tell, user }
+    pub fn new(report: Arrived, user: *mut c_void) -> Self {
+        Self { report, user }
     }
 }
 
@@ -52,7 +52,7 @@ impl Target {
     pub fn arrived(&self, count: usize) {
         if let Some(listener) = &self.listener {
             // SAFETY: its request has not reported, since this is its target.
-            unsafe { (listener.tell)(listener.user, count) };
+            unsafe { (listener.report)(listener.user, count) };
         }
     }
 

@@ -76,7 +76,7 @@ impl Store {
         let result = EXCHANGE.scope(exchange.clone(), work()).await;
         trace.first_byte = exchange.first_byte();
         trace.retry_after = exchange.retry_after();
-        trace.answer = exchange.answer();
+        trace.response = exchange.last_response();
         let is_rejected = matches!(&result, Err(failure) if failure.code == Code::PermissionDenied);
         (
             result,
@@ -95,7 +95,7 @@ impl Store {
             (Some(signer), Some(used)) => signer.renew(&used).await,
             // The service signed with a credential that is up to a second old.
             (Some(signer), None) => {
-                let renewed = signer.renew_known().await;
+                let renewed = signer.renew_cached().await;
                 if renewed {
                     tokio::time::sleep(SERVICE_CREDENTIAL_TTL).await;
                 }

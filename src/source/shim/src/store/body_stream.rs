@@ -15,10 +15,10 @@ pub async fn take_stream(
     timeouts: Timeouts,
 ) -> Result<(), Failure> {
     let mut filled = 0;
-    let mut patience = timeouts.first_byte;
-    while let Some(piece) = tokio::time::timeout(patience, stream.next())
+    let mut timeout = timeouts.first_byte;
+    while let Some(piece) = tokio::time::timeout(timeout, stream.next())
         .await
-        .map_err(|_| timed_out(patience))?
+        .map_err(|_| timed_out(timeout))?
     {
         for bytes in piece.map_err(|error| explain(&error))? {
             if !target.write(filled, &bytes) {
@@ -27,7 +27,7 @@ pub async fn take_stream(
             }
             filled += bytes.len();
         }
-        patience = timeouts.idle;
+        timeout = timeouts.idle;
     }
     if filled < target.size() {
         let message = format!("the body ended after {filled} of {} bytes", target.size());

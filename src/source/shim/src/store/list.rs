@@ -70,11 +70,11 @@ impl Listings {
                 self.page_continued(prefix, recursive, token, timeouts)
                     .await
             }
-            ListStyle::Levels | ListStyle::Index if recursive => {
+            ListStyle::Directories | ListStyle::Index if recursive => {
                 self.walk(prefix, token, timeouts).await
             }
-            ListStyle::Levels | ListStyle::Index => {
-                let mut page = self.level(prefix, timeouts).await?;
+            ListStyle::Directories | ListStyle::Index => {
+                let mut page = self.directory(prefix, timeouts).await?;
                 page.entries.retain(|entry| *entry.key > *token);
                 Ok(page)
             }
@@ -146,7 +146,7 @@ impl Listings {
     }
 
     /// Lists a directory, which has to exist.
-    async fn level(&self, prefix: &str, timeouts: Timeouts) -> Result<Page, Failure> {
+    async fn directory(&self, prefix: &str, timeouts: Timeouts) -> Result<Page, Failure> {
         if let Some(namespace) = &self.namespace {
             return namespace.list_directory(prefix).await;
         }
@@ -163,7 +163,7 @@ impl Listings {
         }
         let has_itself = found.iter().any(|(key, _)| is_same(key, prefix));
         let (page, _) = self.build(found, Vec::new(), prefix, "");
-        if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.left_out > 0) {
+        if page.entries.is_empty() && !prefix.is_empty() && !(has_itself && page.skipped > 0) {
             let checking = self.check_directory(prefix);
             bounded(timeouts.first_byte, checking).await?;
         }
@@ -191,10 +191,13 @@ impl Listings {
     /// Returns a page of everything below, walking the directories in the order of the keys.
     async fn walk(&self, prefix: &str, token: &str, timeouts: Timeouts) -> Result<Page, Failure> {
         let mut page = Page::default();
-        let mut levels = vec![self.counted(prefix, token, timeouts, &mut page).await?];
-        while let Some(level) = levels.last_mut() {
-            let Some(entry) = level.next() else {
-                levels.pop();
+        let mut directories = vec![
+            self.directory_below(prefix, token, timeouts, &mut page)
+                .await?,
+        ];
+        while let Some(directory) = directories.last_mut() {
+            let Some(entry) = directory.next() else {
+                directories.pop();
                 continue;
             };
             let below = entry.is_directory.then(|| entry.key.clone());
@@ -209,8 +212,8 @@ impl Listings {
                 continue;
             }
             if let Some(key) = below {
-                match self.counted(&key, token, timeouts, &mut page).await {
-                    Ok(level) => levels.push(level),
+                match self.directory_below(&key, token, timeouts, &mut page).await {
+                    Ok(directory) => directories.push(directory),
                     // Removed after its name was read.
                     Err(failure) if failure.code == Code::NotFound => {}
                     Err(failure) => return Err(failure),
@@ -221,21 +224,21 @@ impl Listings {
     }
 
     /// Lists a level; names that it skips are counted on the page on which it begins.
-    async fn counted(
+    async fn directory_below(
         &self,
         prefix: &str,
         token: &str,
         timeouts: Timeouts,
         page: &mut Page,
     ) -> Result<std::vec::IntoIter<Entry>, Failure> {
-        let level = self.level(prefix, timeouts).await?;
+        let directory = self.directory(prefix, timeouts).await?;
         if token.is_empty() || *prefix > *token {
-            if page.left_out == 0 {
-                page.left_out_example = level.left_out_example;
+            if page.skipped == 0 {
+                page.skipped_example = directory.skipped_example;
             }
-            page.left_out += level.left_out;
+            page.skipped += directory.skipped;
         }
-        Ok(level.entries.into_iter())
+        Ok(directory.entries.into_iter())
     }
 
     async fn open(
@@ -270,7 +273,7 @@ impl Listings {
                 continue;
             }
             if is_altered || !is_addressable(&key, self.dialect) {
-                page.leave_out(key);
+                page.skip(key);
                 continue;
             }
             page.entries.push(Entry::new(key, &metadata, self.dialect));

@@ -73,8 +73,8 @@ impl Store {
             over_http: parts.over_http,
             dialect: parts.dialect,
             writes: parts.writes,
-            has_sizes_only: style == ListStyle::Levels,
-            real_directories: matches!(style, ListStyle::Levels | ListStyle::Index),
+            has_sizes_only: style == ListStyle::Directories,
+            real_directories: matches!(style, ListStyle::Directories | ListStyle::Index),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::attempt::explain::explain;
 use crate::attempt::sign_read::SignRead;
 use crate::attempt::time_limit::within;
 use crate::attempt::trace::Trace;
-use crate::attempt::transport::read_straight;
+use crate::attempt::transport::read_directly;
 use crate::backends::namespace::Namespace;
 use crate::core::entry::{Entry, check_addressable, check_kind};
 use crate::core::failure::{Code, Failure};
@@ -19,7 +19,7 @@ use crate::core::kinds::VersionKind;
 use crate::core::page::Page;
 use crate::core::target::Target;
 use crate::core::timeouts::Timeouts;
-use crate::net::get::Got;
+use crate::net::get::Fetched;
 use crate::store::body_stream::take_stream;
 use crate::store::open::Store;
 
@@ -120,7 +120,7 @@ impl Store {
             .attempt(trace, purpose, timeouts, || async {
                 match object_reader {
                     Some(reader) => reader.read(&key, offset, &target, version.as_deref()).await,
-                    None => match self.read_straight(&key, offset).await {
+                    None => match self.read_directly(&key, offset).await {
                         Some(done) => done,
                         None => {
                             let version = version.clone();
@@ -162,7 +162,7 @@ impl Store {
 
     /// Reads without the service, if there is a template. Returns None if the service is needed,
     /// which then explains an error response.
-    async fn read_straight(&self, key: &str, offset: u64) -> Option<Result<(), Failure>> {
+    async fn read_directly(&self, key: &str, offset: u64) -> Option<Result<(), Failure>> {
         let template = self.template.load()?;
         let exchange = EXCHANGE.get();
         let Purpose::Read(read) = &exchange.purpose else {
@@ -170,11 +170,11 @@ impl Store {
         };
         let version = read.version.as_ref().map(|(_, version)| version.as_str());
         let parts = template.request(key, offset, read.target.size() as u64, version)?;
-        match read_straight(&exchange, read, parts, &template.way).await {
-            Ok(Got::Bytes) => Some(Ok(())),
-            Ok(Got::Elsewhere) => None,
-            Ok(Got::Refusal(refusal)) => {
-                exchange.hold_refusal(refusal);
+        match read_directly(&exchange, read, parts, &template.route).await {
+            Ok(Fetched::Filled) => Some(Ok(())),
+            Ok(Fetched::Redirect) => None,
+            Ok(Fetched::ErrorResponse(error)) => {
+                exchange.hold_error(error);
                 None
             }
             Err(error) => Some(Err(explain(&error))),

@@ -12,7 +12,7 @@ use crate::core::blocking_slot::BlockingSlot;
 
 /// Between two checks of the files, and between two reopenings after rejections: a store that
 /// rejects everything must not cause either for each request.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of each file that changes when it is replaced; None if the file is missing.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
@@ -68,7 +68,7 @@ impl<T: Send + 'static> Reload<T> {
 
     /// Whether the files have to be checked.
     pub fn is_due(&self) -> bool {
-        !self.files.is_empty() && self.state.lock().unwrap().checked.elapsed() >= AGAIN_AFTER
+        !self.files.is_empty() && self.state.lock().unwrap().checked.elapsed() >= CHECK_INTERVAL
     }
 
     /// Reopens the store if one of its files has changed. A file that cannot be used now, such as
@@ -76,7 +76,7 @@ impl<T: Send + 'static> Reload<T> {
     pub async fn if_changed(&self) -> Option<T> {
         let known = {
             let mut state = self.state.lock().unwrap();
-            if state.checked.elapsed() < AGAIN_AFTER {
+            if state.checked.elapsed() < CHECK_INTERVAL {
                 return None;
             }
             state.checked = Instant::now();
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Reload<T> {
             let mut state = self.state.lock().unwrap();
             if state
                 .reopened
-                .is_some_and(|when| when.elapsed() < AGAIN_AFTER)
+                .is_some_and(|when| when.elapsed() < CHECK_INTERVAL)
             {
                 return None;
             }

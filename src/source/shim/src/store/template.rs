@@ -14,43 +14,43 @@ use opendal::{
     Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter, OperationContext, Operator,
 };
 
-use crate::net::get::Way;
+use crate::net::get::Route;
 
-/// A key in the place of all keys.
-const KEY: &str = "leat-asks-how-to-read";
+/// The placeholder of a key.
+const KEY: &str = "leat-placeholder-key";
 
 pub struct Template {
     /// The URL of an object without its key.
     before: String,
     headers: HeaderMap,
-    pub way: Way,
+    pub route: Route,
 }
 
 impl Template {
     /// Returns None if reads have to be sent by `reader`. `reader` must not sign: its request is
     /// reused.
     pub fn of(reader: &Operator) -> Option<Self> {
-        let caught = Arc::new(Mutex::new(None));
-        let transport = HttpTransporter::new(Catcher(caught.clone()));
+        let captured = Arc::new(Mutex::new(None));
+        let transport = HttpTransporter::new(CaptureTransport(captured.clone()));
         let context = OperationContext::new().with_http_transport(transport);
         let reader = reader.clone().with_context(context);
         let options = ReaderOptions {
             concurrent: 1,
             ..Default::default()
         };
-        let asked = async {
+        let request = async {
             let reader = reader.reader_options(KEY, options).await?;
             reader.into_stream(0..1).await?.next().await.transpose()
         };
         // Fails without waiting, since nothing is sent.
-        let _ = asked.now_or_never();
-        let Parts { uri, headers, .. } = caught.lock().unwrap().take()?;
-        let way = Way::to(&uri)?;
+        let _ = request.now_or_never();
+        let Parts { uri, headers, .. } = captured.lock().unwrap().take()?;
+        let route = Route::to(&uri)?;
         let before = uri.to_string().strip_suffix(KEY)?.to_string();
         Some(Self {
             before,
             headers,
-            way,
+            route,
         })
     }
 
@@ -80,9 +80,9 @@ impl Template {
 }
 
 /// Sends nothing.
-struct Catcher(Arc<Mutex<Option<Parts>>>);
+struct CaptureTransport(Arc<Mutex<Option<Parts>>>);
 
-impl HttpTransport for Catcher {
+impl HttpTransport for CaptureTransport {
     async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
         *self.0.lock().unwrap() = Some(request.into_parts().0);
         Err(Error::new(ErrorKind::NotFound, "nothing was sent"))

@@ -33,7 +33,7 @@ const CLEAN_UP_ATTEMPTS: u32 = 8;
 const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
-    pub fn open_body(&self, key: &str, condition: &Condition) -> Result<Body, Failure> {
+    pub fn open_upload(&self, key: &str, condition: &Condition) -> Result<Upload, Failure> {
         let staged = match self.writes {
             WriteMode::Atomic => None,
             _ => Some(staged_key(key)),
@@ -42,10 +42,10 @@ impl Store {
             WriteMode::HdfsRename(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
             _ => Bytes::Service(self.service_writer(staged.as_deref().unwrap_or(key), condition)?),
         };
-        Ok(Body {
+        Ok(Upload {
             staged,
             bytes,
-            end: End::Open,
+            completion: Completion::Pending,
         })
     }
 
@@ -73,18 +73,18 @@ impl Store {
 }
 
 /// An object that is being written.
-pub struct Body {
+pub struct Upload {
     /// The temporary key until it is complete, if it is another one.
     pub staged: Option<String>,
     bytes: Bytes,
-    end: End,
+    completion: Completion,
 }
 
 /// Progress of the completion: a completed step is not repeated.
-enum End {
-    Open,
+enum Completion {
+    Pending,
     /// Requested; the response may have been lost.
-    Asked,
+    Requested,
     Done(Metadata),
 }
 
@@ -94,7 +94,7 @@ pub enum Bytes {
     Hdfs(Arc<HdfsClient>, Option<FileWriter>),
 }
 
-impl Body {
+impl Upload {
     pub async fn append(
         &mut self,
         store: &Store,
@@ -114,7 +114,7 @@ impl Body {
         }
     }
 
-    pub async fn finish(
+    pub async fn complete(
         &mut self,
         store: &Store,
         key: &str,
@@ -122,15 +122,19 @@ impl Body {
         size: u64,
         timeouts: Timeouts,
     ) -> Result<Entry, Failure> {
-        if let End::Done(metadata) = &self.end {
-            return store.written(key, metadata, Some(size), timeouts).await;
+        if let Completion::Done(metadata) = &self.completion {
+            return store
+                .entry_after_write(key, metadata, Some(size), timeouts)
+                .await;
         }
-        let was_asked = matches!(self.end, End::Asked);
+        let was_requested = matches!(self.completion, Completion::Requested);
         let done = async {
             if !matches!(condition, Condition::None) {
-                store.look_first(key, condition, size, timeouts).await?;
+                store
+                    .check_before_write(key, condition, size, timeouts)
+                    .await?;
             }
-            self.end = End::Asked;
+            self.completion = Completion::Requested;
             let metadata = match &mut self.bytes {
                 Bytes::Service(writer) if store.over_http => {
                     let closed = writer.close_dyn().await;
@@ -173,12 +177,14 @@ impl Body {
         let done: Result<Metadata, Failure> = done.await;
         match done {
             Ok(metadata) => {
-                let told = store.written(key, &metadata, Some(size), timeouts).await;
-                self.end = End::Done(metadata);
-                told
+                let entry = store
+                    .entry_after_write(key, &metadata, Some(size), timeouts)
+                    .await;
+                self.completion = Completion::Done(metadata);
+                entry
             }
-            // The upload is gone: the lost response may have been a success.
-            Err(failure) if was_asked && failure.code == Code::NotFound => {
+            // The upload does not exist any more: the lost response may have been a success.
+            Err(failure) if was_requested && failure.code == Code::NotFound => {
                 let message = format!("whether it was written is not known: {}", failure.message);
                 Err(Failure::new(Code::Unavailable, message))
             }
@@ -186,7 +192,7 @@ impl Body {
         }
     }
 
-    async fn abandon(&mut self, store: &Store, timeouts: Timeouts) -> Result<(), Failure> {
+    async fn abort(&mut self, store: &Store, timeouts: Timeouts) -> Result<(), Failure> {
         match (self.staged.clone(), &mut self.bytes) {
             (None, Bytes::Service(writer)) => {
                 writer.abort_dyn().await.map_err(|error| explain(&error))
@@ -233,15 +239,15 @@ fn staged_key(key: &str) -> String {
     )
 }
 
-pub async fn clean_up(store: Arc<Store>, mut body: Body) {
+pub async fn clean_up(store: Arc<Store>, mut upload: Upload) {
     let timeouts = Timeouts::both(CLEAN_UP);
     let mut trace = Trace::default();
-    let body = Mutex::new(&mut body);
-    let attempt = || async { body.lock().await.abandon(&store, timeouts).await };
+    let upload = Mutex::new(&mut upload);
+    let attempt = || async { upload.lock().await.abort(&store, timeouts).await };
     // No caller is left that could get the error or retry.
     for attempts_before in 0..CLEAN_UP_ATTEMPTS {
-        let asked = store.attempt(&mut trace, || Purpose::Other, timeouts, attempt);
-        match asked.await {
+        let attempted = store.attempt(&mut trace, || Purpose::Other, timeouts, attempt);
+        match attempted.await {
             Err(failure) if matches!(failure.code, Code::Unavailable | Code::Throttled) => {
                 tokio::time::sleep(CLEAN_UP_PAUSE * (1 << attempts_before)).await;
             }
@@ -260,7 +266,7 @@ pub struct Writer {
 
 struct State {
     /// None: finished or abandoned.
-    body: Option<Body>,
+    upload: Option<Upload>,
     size: u64,
 }
 
@@ -272,12 +278,12 @@ impl Writer {
             let message = "a directory holds no bytes";
             return Err(Failure::new(Code::InvalidArgument, message));
         }
-        let body = Some(store.open_body(&key, &condition)?);
+        let upload = Some(store.open_upload(&key, &condition)?);
         Ok(Self {
             store,
             key,
             condition,
-            state: Mutex::new(State { body, size: 0 }),
+            state: Mutex::new(State { upload, size: 0 }),
         })
     }
 
@@ -290,37 +296,37 @@ impl Writer {
         let attempt = || async {
             let mut state = self.state.lock().await;
             let size = part.len() as u64;
-            let body = state.body.as_mut().ok_or_else(ended)?;
-            body.append(&self.store, part.clone(), timeouts).await?;
+            let upload = state.upload.as_mut().ok_or_else(ended)?;
+            upload.append(&self.store, part.clone(), timeouts).await?;
             state.size += size;
             Ok(())
         };
-        let asked = self.store.attempt_once_only(trace, timeouts, attempt);
-        asked
+        let attempted = self.store.attempt_once_only(trace, timeouts, attempt);
+        attempted
             .await
             .map_err(|failure| self.condition.explain(failure))
     }
 
-    pub async fn finish(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<Entry, Failure> {
+    pub async fn complete(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<Entry, Failure> {
         let attempt = || async {
             let mut state = self.state.lock().await;
             let size = state.size;
-            let body = state.body.as_mut().ok_or_else(ended)?;
-            let entry = body
-                .finish(&self.store, &self.key, &self.condition, size, timeouts)
+            let upload = state.upload.as_mut().ok_or_else(ended)?;
+            let entry = upload
+                .complete(&self.store, &self.key, &self.condition, size, timeouts)
                 .await?;
-            state.body = None;
+            state.upload = None;
             Ok(entry)
         };
         self.store.attempt_once_only(trace, timeouts, attempt).await
     }
 
-    pub async fn abandon(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<(), Failure> {
+    pub async fn abort(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<(), Failure> {
         let attempt = || async {
             let mut state = self.state.lock().await;
-            let body = state.body.as_mut().ok_or_else(ended)?;
-            body.abandon(&self.store, timeouts).await?;
-            state.body = None;
+            let upload = state.upload.as_mut().ok_or_else(ended)?;
+            upload.abort(&self.store, timeouts).await?;
+            state.upload = None;
             Ok(())
         };
         self.store
@@ -330,9 +336,9 @@ impl Writer {
 
     /// Abandons an unfinished object in the background.
     pub async fn close(self: Arc<Self>) {
-        let body = self.state.lock().await.body.take();
-        if let Some(body) = body {
-            clean_up(self.store.clone(), body).await;
+        let upload = self.state.lock().await.upload.take();
+        if let Some(upload) = upload {
+            clean_up(self.store.clone(), upload).await;
         }
     }
 }

@@ -39,16 +39,18 @@ impl Store {
         }
         self.check_condition(&condition)?;
         let attempt = || async {
-            let mut body = self.open_body(&key, &condition)?;
+            let mut upload = self.open_upload(&key, &condition)?;
             let size = content.len() as u64;
             let done = async {
-                body.append(self, content.clone(), timeouts).await?;
-                body.finish(self, &key, &condition, size, timeouts).await
+                upload.append(self, content.clone(), timeouts).await?;
+                upload
+                    .complete(self, &key, &condition, size, timeouts)
+                    .await
             };
             let done = done.await;
-            if done.is_err() && body.staged.is_some() {
+            if done.is_err() && upload.staged.is_some() {
                 // Continues if the caller gives up.
-                let cleaning = tokio::spawn(clean_up(self.clone(), body));
+                let cleaning = tokio::spawn(clean_up(self.clone(), upload));
                 let _ = tokio::time::timeout(timeouts.first_byte, cleaning).await;
             }
             done
@@ -102,7 +104,7 @@ impl Store {
         let attempt = || async {
             let mut done = done.lock().await;
             if let Some(metadata) = &*done {
-                return self.written(&to, metadata, None, timeouts).await;
+                return self.entry_after_write(&to, metadata, None, timeouts).await;
             }
             let options = CopyOptions {
                 if_not_exists: if_absent,
@@ -110,7 +112,8 @@ impl Store {
             };
             let copied = self.operator.load().copy_options(&from, &to, options).await;
             let copied = copied.map_err(|error| condition.explain(explain(&error)))?;
-            self.written(&to, done.insert(copied), None, timeouts).await
+            self.entry_after_write(&to, done.insert(copied), None, timeouts)
+                .await
         };
         self.attempt(trace, || Purpose::Other, timeouts, attempt)
             .await

@@ -92,7 +92,7 @@ impl Store {
 
     /// Checks the condition first. Many servers close the connection on a body that they reject,
     /// and their response is lost then. The store itself checks again.
-    pub async fn look_first(
+    pub async fn check_before_write(
         &self,
         key: &str,
         condition: &Condition,
@@ -121,27 +121,30 @@ impl Store {
 
     /// Returns the present object, from the response to the write or else from the store. The write
     /// is done: no failure here means that it was rejected or had no effect.
-    pub async fn written(
+    pub async fn entry_after_write(
         &self,
         key: &str,
         metadata: &Metadata,
         size: Option<u64>,
         timeouts: Timeouts,
     ) -> Result<Entry, Failure> {
-        let told = match self.dialect.version {
+        let version = match self.dialect.version {
             VersionKind::None => None,
             VersionKind::Etag => metadata.etag(),
             VersionKind::Generation => metadata.version(),
         };
-        if let (Some(size), Some(_)) = (size, told) {
+        if let (Some(size), Some(_)) = (size, version) {
             let entry = Entry::new(key.to_string(), metadata, self.dialect);
             return Ok(Entry { size, ..entry });
         }
-        let asked = within(timeouts.first_byte, self.operator.load().stat(key)).await;
-        let now = match asked {
+        let found = within(timeouts.first_byte, self.operator.load().stat(key)).await;
+        let now = match found {
             Ok(now) => now,
             Err(failure) => {
-                let message = format!("it is written, but not told of: {}", failure.message);
+                let message = format!(
+                    "it is written, but its new version is not known: {}",
+                    failure.message
+                );
                 return Err(Failure::new(Code::Unavailable, message));
             }
         };

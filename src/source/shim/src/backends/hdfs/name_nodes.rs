@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The name nodes of HDFS. OpenDAL takes their addresses but no service name for several nodes. So
-//! that is looked up here, where Hadoop's own client looks.
+//! the addresses are read here, from the files of Hadoop's own client.
 use std::collections::HashMap;
 use std::path::PathBuf;
 

@@ -28,7 +28,7 @@ pub fn build_web(options: &Options<'_>) -> Result<StoreParts, String> {
 
 /// Stat and listing have equal times, to the last digit.
 fn with_exact_times(operator: Operator) -> StoreParts {
-    let parts = StoreParts::new(operator, ListStyle::Levels, VersionKind::None);
+    let parts = StoreParts::new(operator, ListStyle::Directories, VersionKind::None);
     StoreParts {
         dialect: Dialect {
             exact_times: true,

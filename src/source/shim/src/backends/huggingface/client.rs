@@ -49,7 +49,7 @@ pub struct Location {
     /// On the hub itself, which needs the token.
     pub is_hub: bool,
     /// None: request it again each time.
-    until: Option<Instant>,
+    expires: Option<Instant>,
 }
 
 pub struct HubClient {
@@ -148,9 +148,12 @@ impl HubClient {
 
     /// Returns the location of the bytes of `resolve`, a URL of the hub.
     pub async fn locate(&self, resolve: &str) -> Result<Arc<Location>, Failure> {
-        if let Some(known) = self.locations.lock().unwrap().get(resolve) {
-            if known.until.is_some_and(|until| Instant::now() < until) {
-                return Ok(known.clone());
+        if let Some(cached) = self.locations.lock().unwrap().get(resolve) {
+            if cached
+                .expires
+                .is_some_and(|expires| Instant::now() < expires)
+            {
+                return Ok(cached.clone());
             }
         }
         let request = HubRequest {
@@ -164,7 +167,7 @@ impl HubClient {
         let version = version_of(etag.unwrap_or_default());
         let location = match location_of(&response) {
             Some(url) => Location {
-                until: end_of(&url),
+                expires: expiry_of(&url),
                 url,
                 version,
                 is_hub: false,
@@ -176,7 +179,7 @@ impl HubClient {
                     version,
                     is_hub: true,
                     // A commit never changes.
-                    until: Some(Instant::now() + Duration::from_secs(60)),
+                    expires: Some(Instant::now() + Duration::from_secs(60)),
                 }
             }
         };
@@ -189,7 +192,7 @@ impl HubClient {
         Ok(location)
     }
 
-    pub fn forget(&self, resolve: &str) {
+    pub fn evict(&self, resolve: &str) {
         self.locations.lock().unwrap().remove(resolve);
     }
 
@@ -217,7 +220,7 @@ impl HubClient {
 }
 
 /// Explains an error response to a read.
-pub fn refused(response: &Response<Buffer>) -> Failure {
+pub fn explain_rejection(response: &Response<Buffer>) -> Failure {
     if response.status().as_u16() == 416 {
         return Failure::new(Code::OutOfRange, "the object is shorter than the range");
     }
@@ -233,9 +236,9 @@ fn check_answer(response: &Response<Buffer>) -> Result<(), Failure> {
         Ok(()) => return Ok(()),
         Err(failure) => failure,
     };
-    if let Some(said) = text(response.headers(), "x-error-message") {
-        let said: String = said.chars().take(200).collect();
-        failure.message = format!("{}: {said}", failure.message);
+    if let Some(text) = text(response.headers(), "x-error-message") {
+        let text: String = text.chars().take(200).collect();
+        failure.message = format!("{}: {text}", failure.message);
     }
     Err(failure)
 }
@@ -266,7 +269,7 @@ fn origin_of(uri: &Uri) -> Option<Origin> {
 }
 
 /// The expiry of a signed URL: `Expires`, seconds of the epoch, as CloudFront signs.
-fn end_of(url: &str) -> Option<Instant> {
+fn expiry_of(url: &str) -> Option<Instant> {
     let query = url.parse::<Uri>().ok()?.query()?.to_string();
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let (_, second) = pairs.find(|(name, _)| *name == "Expires")?;

@@ -14,7 +14,7 @@ use opendal::{Buffer, services};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use crate::backends::huggingface::client::{HubClient, HubRequest, refused, version_of};
+use crate::backends::huggingface::client::{HubClient, HubRequest, explain_rejection, version_of};
 use crate::backends::huggingface::path::RepoPath;
 use crate::backends::huggingface::token::HubToken;
 use crate::backends::namespace::{Namespace, ReadObject};
@@ -191,7 +191,7 @@ impl Hub {
                 } else if is_addressable(&key, self.dialect) {
                     page.entries.push(entry(key, info, &commit));
                 } else {
-                    page.leave_out(key);
+                    page.skip(key);
                 }
             }
         }
@@ -242,13 +242,14 @@ impl Hub {
                 let message = format!("the hub has version {} of it now", location.version);
                 return Err(Failure::new(Code::Changed, message));
             }
-            let Some(refusal) = self.client.get(&location, offset, target).await? else {
+            let Some(rejection) = self.client.get(&location, offset, target).await? else {
                 return Ok(());
             };
             // A URL may expire early.
-            self.client.forget(&resolve);
-            if location.is_hub || !again || !matches!(refusal.status().as_u16(), 401 | 403 | 404) {
-                return Err(refused(&refusal));
+            self.client.evict(&resolve);
+            if location.is_hub || !again || !matches!(rejection.status().as_u16(), 401 | 403 | 404)
+            {
+                return Err(explain_rejection(&rejection));
             }
         }
         Err(Failure::new(Code::Internal, "the read was not sent"))

@@ -8,7 +8,7 @@ use http::HeaderValue;
 
 use crate::core::blocking_slot::BlockingSlot;
 
-const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub enum HubToken {
     Anonymous,
@@ -17,7 +17,7 @@ pub enum HubToken {
         path: String,
         /// Without the file no request is sent; the tools' own file is optional.
         demanded: bool,
-        known: Mutex<Option<(Instant, Option<String>)>>,
+        cached: Mutex<Option<(Instant, Option<String>)>>,
         slot: BlockingSlot,
     },
 }
@@ -46,7 +46,7 @@ impl HubToken {
         Self::File {
             path,
             demanded,
-            known: Mutex::default(),
+            cached: Mutex::default(),
             slot: BlockingSlot::default(),
         }
     }
@@ -64,19 +64,19 @@ impl HubToken {
     }
 
     async fn token(&self) -> Result<Option<String>, String> {
-        let (path, demanded, known, slot) = match self {
+        let (path, demanded, cached, slot) = match self {
             Self::Anonymous => return Ok(None),
             Self::Fixed(token) => return Ok(Some(token.clone())),
             Self::File {
                 path,
                 demanded,
-                known,
+                cached,
                 slot,
-            } => (path.clone(), *demanded, known, slot),
+            } => (path.clone(), *demanded, cached, slot),
         };
-        let before = known.lock().unwrap().clone();
+        let before = cached.lock().unwrap().clone();
         if let Some((since, token)) = &before
-            && since.elapsed() < READ_AGAIN_AFTER
+            && since.elapsed() < REFRESH_INTERVAL
         {
             return Ok(token.clone());
         }
@@ -96,7 +96,7 @@ impl HubToken {
                 None => None,
             },
         };
-        *known.lock().unwrap() = Some((Instant::now(), token.clone()));
+        *cached.lock().unwrap() = Some((Instant::now(), token.clone()));
         Ok(token)
     }
 }

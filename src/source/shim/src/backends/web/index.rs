@@ -46,21 +46,21 @@ impl IndexPage<'_> {
 
     fn names_of_links(&self, lower: &str) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
-        let mut elsewhere = Vec::new();
+        let mut others = Vec::new();
         for link in links(self.body, lower) {
-            match self.place(&link) {
-                Place::Name(name) => names.push(name),
-                Place::Elsewhere => elsewhere.push(link),
-                Place::Around => {}
+            match self.classify(&link) {
+                LinkTarget::Child(name) => names.push(name),
+                LinkTarget::OtherDirectory => others.push(link),
+                LinkTarget::Ignored => {}
             }
         }
-        match elsewhere.first() {
+        match others.first() {
             Some(example) if names.is_empty() => {
                 let example: String = example.chars().take(100).collect();
                 let message = format!(
                     "none of the {} links of the server's index leads into this directory ({}), \
                      the first is '{example}'; mount the URL that the links belong to",
-                    elsewhere.len(),
+                    others.len(),
                     self.path
                 );
                 Err(Failure::new(Code::Unsupported, message))
@@ -69,13 +69,13 @@ impl IndexPage<'_> {
         }
     }
 
-    fn place(&self, link: &str) -> Place {
+    fn classify(&self, link: &str) -> LinkTarget {
         let link = link.split('#').next().unwrap_or_default();
         let target = link.split('?').next().unwrap_or_default();
         let path = match self.path_on_host(target) {
-            Some("") => return Place::Around,
+            Some("") => return LinkTarget::Ignored,
             Some(path) => path,
-            None => return Place::Around,
+            None => return LinkTarget::Ignored,
         };
         let here = components(self.path);
         let (steps, is_directory) = match path.starts_with('/') {
@@ -83,16 +83,16 @@ impl IndexPage<'_> {
             false => resolve(here.clone(), path),
         };
         if here.starts_with(&steps) {
-            return Place::Around;
+            return LinkTarget::Ignored;
         }
         let into = steps.strip_prefix(here.as_slice());
         match into {
             Some([name]) => match String::from_utf8(name.clone()) {
-                Ok(name) if is_directory => Place::Name(format!("{name}/")),
-                Ok(name) => Place::Name(name),
-                Err(_) => Place::Around,
+                Ok(name) if is_directory => LinkTarget::Child(format!("{name}/")),
+                Ok(name) => LinkTarget::Child(name),
+                Err(_) => LinkTarget::Ignored,
             },
-            _ => Place::Elsewhere,
+            _ => LinkTarget::OtherDirectory,
         }
     }
 
@@ -115,13 +115,13 @@ impl IndexPage<'_> {
     }
 }
 
-enum Place {
+enum LinkTarget {
     /// Directly in the directory.
-    Name(String),
+    Child(String),
     /// The directory itself, one above it, another server, a script.
-    Around,
+    Ignored,
     /// On this server, but none of these.
-    Elsewhere,
+    OtherDirectory,
 }
 
 fn no_index() -> Failure {

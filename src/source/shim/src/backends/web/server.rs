@@ -103,7 +103,7 @@ impl Web {
             if is_addressable(&key, self.dialect) {
                 known.push(key);
             } else {
-                page.leave_out(key);
+                page.skip(key);
             }
         }
         let found: Vec<_> = stream::iter(known)
@@ -162,7 +162,7 @@ impl Web {
         let Some(size) = size else {
             return Err(Failure::new(
                 Code::Unsupported,
-                "the server tells no size of it, as of pages that it makes on demand",
+                "the server sends no size of it, as for pages that it makes on demand",
             ));
         };
         let modified = text(headers, header::LAST_MODIFIED)

@@ -24,23 +24,23 @@ const CONNECT_HEAD_MAX: usize = 16 << 10;
 
 /// Time limit of a connection set-up.
 #[derive(Clone, Copy)]
-pub struct Patience {
+pub struct Deadline {
     pub end: Instant,
     /// The whole limit from the start, for messages.
     pub limit: Duration,
 }
 
-impl Patience {
-    /// Runs one of the steps; `ways` is the number of alternatives.
+impl Deadline {
+    /// Runs one of the steps; `alternatives` share the time that is left.
     async fn step<T>(
         self,
-        ways: usize,
+        alternatives: usize,
         what: &str,
         work: impl Future<Output = io::Result<T>>,
     ) -> io::Result<T> {
         let now = Instant::now();
-        let share = self.end.saturating_duration_since(now) / ways as u32;
-        let limit = CONNECT_MAX.min(self.limit / ways as u32);
+        let share = self.end.saturating_duration_since(now) / alternatives as u32;
+        let limit = CONNECT_MAX.min(self.limit / alternatives as u32);
         until(now + CONNECT_MAX.min(share), limit, what, work).await
     }
 }
@@ -55,14 +55,14 @@ struct Resolved {
 /// addresses of a name in turn.
 #[derive(Default)]
 pub struct Resolver {
-    known: Mutex<HashMap<(String, u16), Resolved>>,
+    cache: Mutex<HashMap<(String, u16), Resolved>>,
 }
 
 impl Resolver {
     /// Returns all addresses, the next in turn first.
     async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let key = (host.to_string(), port);
-        if let Some(addresses) = self.remembered(&key) {
+        if let Some(addresses) = self.cached(&key) {
             return Ok(addresses);
         }
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -77,7 +77,7 @@ impl Resolver {
                 format!("{host} has no address"),
             ));
         }
-        self.known.lock().unwrap().insert(
+        self.cache.lock().unwrap().insert(
             key,
             Resolved {
                 addresses: addresses.clone(),
@@ -88,26 +88,30 @@ impl Resolver {
         Ok(addresses)
     }
 
-    fn remembered(&self, key: &(String, u16)) -> Option<Vec<SocketAddr>> {
-        let mut known = self.known.lock().unwrap();
-        let resolved = known.get_mut(key)?;
+    fn cached(&self, key: &(String, u16)) -> Option<Vec<SocketAddr>> {
+        let mut cache = self.cache.lock().unwrap();
+        let resolved = cache.get_mut(key)?;
         if resolved.since.elapsed() >= NAMES_MAX_AGE {
-            known.remove(key);
+            cache.remove(key);
             return None;
         }
         let count = resolved.addresses.len();
         let first = resolved.next % count;
         resolved.next = first + 1;
-        let turned = resolved.addresses.iter().cycle().skip(first).take(count);
-        Some(turned.copied().collect())
+        let rotated = resolved.addresses.iter().cycle().skip(first).take(count);
+        Some(rotated.copied().collect())
     }
 
     /// Moves an address that did not answer to the end, so that the next connection starts with
     /// another.
-    fn demote(&self, host: &str, port: u16, silent: SocketAddr) {
-        let mut known = self.known.lock().unwrap();
-        if let Some(resolved) = known.get_mut(&(host.to_string(), port)) {
-            if let Some(at) = resolved.addresses.iter().position(|one| *one == silent) {
+    fn demote(&self, host: &str, port: u16, unresponsive: SocketAddr) {
+        let mut cache = self.cache.lock().unwrap();
+        if let Some(resolved) = cache.get_mut(&(host.to_string(), port)) {
+            if let Some(at) = resolved
+                .addresses
+                .iter()
+                .position(|one| *one == unresponsive)
+            {
                 let address = resolved.addresses.remove(at);
                 resolved.addresses.push(address);
                 resolved.next = 0;
@@ -115,14 +119,14 @@ impl Resolver {
         }
     }
 
-    async fn connect(&self, host: &str, port: u16, patience: Patience) -> io::Result<TcpStream> {
+    async fn connect(&self, host: &str, port: u16, deadline: Deadline) -> io::Result<TcpStream> {
         let what = format!("resolving {host}: no answer from the name service");
-        let addresses = patience.step(1, &what, self.addresses(host, port)).await?;
+        let addresses = deadline.step(1, &what, self.addresses(host, port)).await?;
         let mut last = None;
         let count = addresses.len();
         for (index, address) in addresses.into_iter().enumerate() {
             let attempt = TcpStream::connect(address);
-            let step = patience.step(count - index, "no answer to a connection", attempt);
+            let step = deadline.step(count - index, "no answer to a connection", attempt);
             match step.await {
                 Ok(socket) => {
                     traffic::note_connection();
@@ -144,7 +148,7 @@ pub async fn connect(
     resolver: &Resolver,
     origin: &Origin,
     proxy: Option<&Intercept>,
-    patience: Patience,
+    deadline: Deadline,
 ) -> io::Result<Connection> {
     let (host, port) = match proxy {
         None => (origin.host.as_str(), origin.port),
@@ -153,20 +157,22 @@ pub async fn connect(
             proxy.uri().port_u16().unwrap_or(80),
         ),
     };
-    let socket = resolver.connect(host, port, patience).await?;
+    let socket = resolver.connect(host, port, deadline).await?;
     let mut connection = Connection::plain(socket);
     if !origin.secure {
         return Ok(connection);
     }
     if let Some(proxy) = proxy {
-        let asked = tunnel(&mut connection, origin, proxy);
-        patience.step(1, "no answer from the proxy", asked).await?;
+        let tunnelled = tunnel(&mut connection, origin, proxy);
+        deadline
+            .step(1, "no answer from the proxy", tunnelled)
+            .await?;
     }
     let bare = origin.host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(bare.to_string())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let handshake = connection.secure(tls_config(), name);
-    patience
+    deadline
         .step(1, "no end of the handshake", handshake)
         .await
         .map_err(|error| no_tls(&origin.host, error))

@@ -96,13 +96,13 @@ impl Connection {
         std::mem::take(&mut self.inbox)
     }
 
-    pub fn keep_inbox(&mut self, inbox: Vec<u8>) {
+    pub fn return_inbox(&mut self, inbox: Vec<u8>) {
         self.inbox = inbox;
     }
 
-    pub fn rest_idle(&mut self) {
+    pub fn release_buffers(&mut self) {
         if let Some(tls) = &mut self.tls {
-            tls.rest_idle();
+            tls.release_buffers();
         }
     }
 

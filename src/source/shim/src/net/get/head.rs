@@ -22,10 +22,10 @@ pub struct Head {
     pub headers: HeaderMap,
     pub framing: Framing,
     /// The connection may carry another request after this response.
-    pub keeps: bool,
+    pub keep_alive: bool,
 }
 
-pub fn bad_answer(text: impl Into<String>) -> io::Error {
+pub fn invalid_response(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
@@ -72,16 +72,16 @@ pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     let size = match config.parse_response_with_uninit_headers(&mut response, bytes, &mut found) {
         Ok(httparse::Status::Complete(size)) => size,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(bad_answer(format!("the answer is not HTTP: {error}"))),
+        Err(error) => return Err(invalid_response(format!("the answer is not HTTP: {error}"))),
     };
     let status = StatusCode::from_u16(response.code.unwrap_or_default())
-        .map_err(|_| bad_answer("the answer has no status"))?;
+        .map_err(|_| invalid_response("the answer has no status"))?;
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for one in response.headers.iter() {
         let name = HeaderName::from_bytes(one.name.as_bytes());
         let value = HeaderValue::from_bytes(one.value);
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(bad_answer(
+            return Err(invalid_response(
                 "the answer has a header that HTTP does not allow",
             ));
         };
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
                 .any(|one| one.trim().eq_ignore_ascii_case(word))
         })
     };
-    let keeps = if response.version == Some(1) {
+    let keep_alive = if response.version == Some(1) {
         !has_word(header::CONNECTION, "close")
     } else {
         has_word(header::CONNECTION, "keep-alive")
@@ -103,7 +103,7 @@ pub fn parse(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     let head = Head {
         status,
         framing,
-        keeps: keeps && framing != Framing::Close,
+        keep_alive: keep_alive && framing != Framing::Close,
         headers,
     };
     Ok(Some((head, size)))
@@ -117,7 +117,7 @@ fn framing_of(status: StatusCode, headers: &HeaderMap) -> io::Result<Framing> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let length = lengths.next();
     if lengths.next().is_some() {
-        return Err(bad_answer("the answer has two lengths"));
+        return Err(invalid_response("the answer has two lengths"));
     }
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (length, codings.next(), codings.next()) {
@@ -128,10 +128,10 @@ fn framing_of(status: StatusCode, headers: &HeaderMap) -> io::Result<Framing> {
             .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
             .and_then(|text| text.parse().ok())
             .map(Framing::Length)
-            .ok_or_else(|| bad_answer("the answer's length is not a number")),
+            .ok_or_else(|| invalid_response("the answer's length is not a number")),
         (None, Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
             Ok(Framing::Chunked)
         }
-        _ => Err(bad_answer("the answer's end can be read in two ways")),
+        _ => Err(invalid_response("the answer's end can be read in two ways")),
     }
 }

@@ -21,23 +21,23 @@ use crate::core::target::Target;
 use crate::core::timeouts::Timeouts;
 use crate::net::lanes::{self, LANES_MAX};
 use crate::net::traffic;
-use connect::{Patience, Resolver, connect};
+use connect::{Deadline, Resolver, connect};
 use connection::until;
 use head::{Framing, Head, write_request};
 use pool::Pool;
-use response_reader::{Answer, Sink};
-pub use route::Way;
+use response_reader::{ResponseReader, Sink};
+pub use route::Route;
 
 /// Maximum size of an error response: the store's explanation.
 pub const TEXT_MAX: usize = 64 << 10;
 
-pub enum Got {
+pub enum Fetched {
     /// The whole of the target is filled.
-    Bytes,
+    Filled,
     /// Any response but a success, as far as it fits.
-    Refusal(Response<Vec<u8>>),
+    ErrorResponse(Response<Vec<u8>>),
     /// A redirect; the stock client follows it.
-    Elsewhere,
+    Redirect,
 }
 
 #[derive(Default)]
@@ -59,12 +59,12 @@ impl Getter {
     pub async fn get(
         &self,
         parts: &Parts,
-        way: &Way,
+        route: &Route,
         target: &Target,
         timeouts: Timeouts,
         check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<u64>,
-    ) -> opendal::Result<Got> {
-        let Way { origin, proxy } = way;
+    ) -> opendal::Result<Fetched> {
+        let Route { origin, proxy } = route;
         let in_clear = proxy.as_ref().filter(|_| !origin.secure);
         let request = write_request(parts, in_clear.map(|proxy| proxy.basic_auth()));
         let what = "no bytes from the store";
@@ -77,44 +77,44 @@ impl Getter {
             let mut connection = match idle.take() {
                 Some(connection) => connection,
                 None => {
-                    let patience = Patience { end, limit };
+                    let deadline = Deadline { end, limit };
                     // Large and rare.
-                    let made = Box::pin(connect(&self.resolver, origin, proxy.as_ref(), patience));
+                    let made = Box::pin(connect(&self.resolver, origin, proxy.as_ref(), deadline));
                     until(end, limit, what, made).await.map_err(broken)?
                 }
             };
-            let mut answer = Answer::new(&mut connection, timeouts.idle);
-            let asked = ask(&mut answer, &request);
-            let head = match until(end, limit, what, asked).await {
+            let mut reader = ResponseReader::new(&mut connection, timeouts.idle);
+            let response = send_and_read_head(&mut reader, &request);
+            let head = match until(end, limit, what, response).await {
                 // The server may have closed it while it was idle, without processing the request.
-                Err(error) if reused && !answer.has_begun() && !is_silence(&error) => continue,
+                Err(error) if reused && !reader.has_begun() && !is_timeout(&error) => continue,
                 // A device on the path may have dropped all of them.
-                Err(error) if reused && is_silence(&error) => {
-                    self.pools.iter().for_each(|pool| pool.forget(origin));
+                Err(error) if reused && is_timeout(&error) => {
+                    self.pools.iter().for_each(|pool| pool.close_idle(origin));
                     return Err(broken(error));
                 }
                 done => done.map_err(broken)?,
             };
             let skip = check(head.status, &head.headers)?;
-            let keeps = head.keeps;
-            let (got, ended) = take_body(&mut answer, head, target, skip)
+            let keep_alive = head.keep_alive;
+            let (fetched, ended) = take_body(&mut reader, head, target, skip)
                 .await
                 .map_err(broken)?;
-            if answer.end() && ended && keeps {
-                pool.give(origin, connection);
+            if reader.end() && ended && keep_alive {
+                pool.put(origin, connection);
             }
-            return Ok(got);
+            return Ok(fetched);
         }
     }
 }
 
-async fn ask(answer: &mut Answer<'_>, request: &[u8]) -> io::Result<Head> {
-    answer.send(request).await?;
+async fn send_and_read_head(reader: &mut ResponseReader<'_>, request: &[u8]) -> io::Result<Head> {
+    reader.send(request).await?;
     traffic::note_sent(&Method::GET, 0);
-    answer.head().await
+    reader.head().await
 }
 
-fn is_silence(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
 }
 
@@ -129,43 +129,43 @@ fn broken(error: io::Error) -> opendal::Error {
 
 /// The second value: the response was read to its end.
 async fn take_body(
-    answer: &mut Answer<'_>,
+    reader: &mut ResponseReader<'_>,
     head: Head,
     target: &Target,
     skip: u64,
-) -> io::Result<(Got, bool)> {
+) -> io::Result<(Fetched, bool)> {
     if head.status.is_redirection() && head.headers.contains_key(header::LOCATION) {
-        return Ok((Got::Elsewhere, false));
+        return Ok((Fetched::Redirect, false));
     }
     if !head.status.is_success() {
         // A cut text does not change the error response.
-        let (text, ended) = answer.text(head.framing, TEXT_MAX).await;
-        let mut refusal = Response::new(text);
-        *refusal.status_mut() = head.status;
-        *refusal.headers_mut() = head.headers;
-        return Ok((Got::Refusal(refusal), ended));
+        let (text, ended) = reader.text(head.framing, TEXT_MAX).await;
+        let mut response = Response::new(text);
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        return Ok((Fetched::ErrorResponse(response), ended));
     }
     if skip > 0 || is_whole(&head, target) {
-        return take_part_of_whole(answer, head.framing, target, skip).await;
+        return take_part_of_whole(reader, head.framing, target, skip).await;
     }
     // With another framing the length is verified only at the end.
-    let tells = matches!(head.framing, Framing::Length(_));
+    let reports_progress = matches!(head.framing, Framing::Length(_));
     if let Framing::Length(length) = head.framing {
         if length != target.size() as u64 {
             let text = format!("the store sends {length} bytes for {}", target.size());
-            return Err(head::bad_answer(text));
+            return Err(head::invalid_response(text));
         }
     }
     let mut sink = Sink::Target {
         target,
         filled: 0,
-        tells,
+        reports_progress,
     };
-    answer.body(head.framing, &mut sink).await?;
+    reader.body(head.framing, &mut sink).await?;
     if !sink.is_full() {
         return Err(sink.cut());
     }
-    Ok((Got::Bytes, true))
+    Ok((Fetched::Filled, true))
 }
 
 /// A checked 200 that is longer than the target.
@@ -177,18 +177,18 @@ fn is_whole(head: &Head, target: &Target) -> bool {
 
 /// Receives the bytes after `skip` others, and does not wait for the rest.
 async fn take_part_of_whole(
-    answer: &mut Answer<'_>,
+    reader: &mut ResponseReader<'_>,
     framing: Framing,
     target: &Target,
     skip: u64,
-) -> io::Result<(Got, bool)> {
-    answer.pass(skip, &mut Sink::nowhere()).await?;
+) -> io::Result<(Fetched, bool)> {
+    reader.pass(skip, &mut Sink::discard()).await?;
     let mut sink = Sink::Target {
         target,
         filled: 0,
-        tells: true,
+        reports_progress: true,
     };
     let size = target.size() as u64;
-    answer.pass(size, &mut sink).await?;
-    Ok((Got::Bytes, framing == Framing::Length(skip + size)))
+    reader.pass(size, &mut sink).await?;
+    Ok((Fetched::Filled, framing == Framing::Length(skip + size)))
 }

@@ -41,12 +41,12 @@ impl Pool {
     }
 
     /// Closes all idle connections to `origin`.
-    pub fn forget(&self, origin: &Origin) {
+    pub fn close_idle(&self, origin: &Origin) {
         self.idle.lock().unwrap().remove(origin);
     }
 
-    pub fn give(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {
-        connection.rest_idle();
+    pub fn put(self: &Arc<Self>, origin: &Origin, mut connection: Connection) {
+        connection.release_buffers();
         let mut idle = self.idle.lock().unwrap();
         if idle.values().map(Vec::len).sum::<usize>() >= IDLE_TOTAL_MAX {
             drop_oldest(&mut idle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answer: a response that is being received. Its body goes to its destination, without other
+//! ResponseReader: a response that is being received. Its body goes to its destination, without other
 //! buffers except for the few bytes that arrived with the head.
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::connection::{Connection, within};
-use super::head::{Framing, Head, bad_answer, parse};
+use super::head::{Framing, Head, invalid_response, parse};
 use crate::core::target::Target;
 use crate::net::traffic::Received;
 
@@ -16,41 +16,41 @@ const HEAD_MAX: usize = 64 << 10;
 /// Size of one receive while the head is awaited: body bytes in it have to be copied.
 const INBOX_STEP: usize = 4 << 10;
 /// Size of one receive of unwanted bytes.
-const NOWHERE_BYTES: usize = 64 << 10;
+const DISCARD_BYTES: usize = 64 << 10;
 
-/// Where a body goes.
+/// The destination of a body.
 pub enum Sink<'a> {
     Target {
         target: &'a Target,
         filled: usize,
         /// Report progress: filled bytes are final, whatever follows.
-        tells: bool,
+        reports_progress: bool,
     },
     /// The bytes and their maximum number.
     Text(Vec<u8>, usize),
     /// Buffer for unwanted bytes.
-    Nowhere(Vec<MaybeUninit<u8>>),
+    Discard(Vec<MaybeUninit<u8>>),
 }
 
-pub struct Answer<'a> {
+pub struct ResponseReader<'a> {
     connection: &'a mut Connection,
     /// Received and not used yet: from `at`.
     inbox: Vec<u8>,
     at: usize,
     begun: bool,
-    silence: Duration,
+    idle_timeout: Duration,
     /// Statistics of the body.
     received: Received,
 }
 
-impl<'a> Answer<'a> {
-    pub fn new(connection: &'a mut Connection, silence: Duration) -> Self {
+impl<'a> ResponseReader<'a> {
+    pub fn new(connection: &'a mut Connection, idle_timeout: Duration) -> Self {
         Self {
             inbox: connection.take_inbox(),
             connection,
             at: 0,
             begun: false,
-            silence,
+            idle_timeout,
             received: Received::default(),
         }
     }
@@ -71,7 +71,7 @@ impl<'a> Answer<'a> {
                 Some((head, size)) => {
                     self.at += size;
                     if head.status == StatusCode::SWITCHING_PROTOCOLS {
-                        return Err(bad_answer(
+                        return Err(invalid_response(
                             "the store answered 101 and speaks something else",
                         ));
                     }
@@ -81,7 +81,7 @@ impl<'a> Answer<'a> {
                 }
                 None => {
                     if self.inbox.len() - self.at >= HEAD_MAX {
-                        return Err(bad_answer("the answer's head is too long"));
+                        return Err(invalid_response("the answer's head is too long"));
                     }
                     self.fill(Duration::MAX).await?;
                 }
@@ -98,13 +98,13 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Returns the text of an error response, up to `most` bytes and within one silence limit: a
+    /// Returns the text of an error response, up to `most` bytes and within one idle timeout: a
     /// cut text is better than none. The second value: the text is complete.
     pub async fn text(&mut self, framing: Framing, most: usize) -> (Vec<u8>, bool) {
         let mut sink = Sink::Text(Vec::new(), most);
-        let patience = self.silence;
+        let timeout = self.idle_timeout;
         let body = Box::pin(self.body(framing, &mut sink));
-        let ended = within(patience, "no end of the store's text", body).await;
+        let ended = within(timeout, "no end of the store's text", body).await;
         (sink.into_text(), ended.is_ok())
     }
 
@@ -112,19 +112,19 @@ impl<'a> Answer<'a> {
     pub fn end(mut self) -> bool {
         let is_spent = self.at == self.inbox.len();
         self.inbox.clear();
-        self.connection.keep_inbox(self.inbox);
+        self.connection.return_inbox(self.inbox);
         is_spent
     }
 
     /// Receives more bytes into the inbox; fails if there are none.
-    async fn fill(&mut self, patience: Duration) -> io::Result<()> {
+    async fn fill(&mut self, timeout: Duration) -> io::Result<()> {
         if self.at > 0 {
             self.inbox.drain(..self.at);
             self.at = 0;
         }
         self.inbox.reserve(INBOX_STEP);
         let room = &mut self.inbox.spare_capacity_mut()[..INBOX_STEP];
-        let received = receive(self.connection, patience, room).await?;
+        let received = receive(self.connection, timeout, room).await?;
         if received == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -142,7 +142,7 @@ impl<'a> Answer<'a> {
             let waiting = self.inbox.len() - self.at;
             let direct = sink.room(count);
             if waiting == 0 && !direct.is_empty() {
-                let received = receive(self.connection, self.silence, direct).await?;
+                let received = receive(self.connection, self.idle_timeout, direct).await?;
                 if received == 0 {
                     return Err(sink.cut());
                 }
@@ -152,7 +152,7 @@ impl<'a> Answer<'a> {
                 continue;
             }
             if waiting == 0 {
-                self.fill(self.silence).await?;
+                self.fill(self.idle_timeout).await?;
                 continue;
             }
             let taken = waiting.min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -174,9 +174,9 @@ impl<'a> Answer<'a> {
                         break size;
                     }
                     Ok(httparse::Status::Partial) if line.len() < HEAD_MAX => {
-                        self.fill(self.silence).await?;
+                        self.fill(self.idle_timeout).await?;
                     }
-                    _ => return Err(bad_answer("the answer's chunks have no proper sizes")),
+                    _ => return Err(invalid_response("the answer's chunks have no proper sizes")),
                 }
             };
             if size == 0 {
@@ -189,10 +189,12 @@ impl<'a> Answer<'a> {
 
     async fn end_of_chunk(&mut self) -> io::Result<()> {
         while self.inbox.len() - self.at < 2 {
-            self.fill(self.silence).await?;
+            self.fill(self.idle_timeout).await?;
         }
         if !self.inbox[self.at..].starts_with(b"\r\n") {
-            return Err(bad_answer("a chunk of the answer is longer than its size"));
+            return Err(invalid_response(
+                "a chunk of the answer is longer than its size",
+            ));
         }
         self.at += 2;
         Ok(())
@@ -206,7 +208,7 @@ impl<'a> Answer<'a> {
                 size => read += size,
             }
             if read > HEAD_MAX {
-                return Err(bad_answer("the answer's trailer is too long"));
+                return Err(invalid_response("the answer's trailer is too long"));
             }
         }
     }
@@ -220,19 +222,19 @@ impl<'a> Answer<'a> {
                 return Ok(size);
             }
             if rest.len() > HEAD_MAX {
-                return Err(bad_answer("a line of the answer is too long"));
+                return Err(invalid_response("a line of the answer is too long"));
             }
-            self.fill(self.silence).await?;
+            self.fill(self.idle_timeout).await?;
         }
     }
 
     async fn until_closed(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
         loop {
-            let come = &self.inbox[self.at..];
-            self.received.add(come.len());
-            sink.take(come)?;
+            let rest = &self.inbox[self.at..];
+            self.received.add(rest.len());
+            sink.take(rest)?;
             self.at = self.inbox.len();
-            match self.fill(self.silence).await {
+            match self.fill(self.idle_timeout).await {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 done => done?,
             }
@@ -242,20 +244,15 @@ impl<'a> Answer<'a> {
 
 async fn receive(
     connection: &mut Connection,
-    patience: Duration,
+    timeout: Duration,
     into: &mut [MaybeUninit<u8>],
 ) -> io::Result<usize> {
-    within(
-        patience,
-        "no bytes from the store",
-        connection.receive(into),
-    )
-    .await
+    within(timeout, "no bytes from the store", connection.receive(into)).await
 }
 
 impl Sink<'_> {
-    pub fn nowhere() -> Self {
-        Sink::Nowhere(vec![MaybeUninit::uninit(); NOWHERE_BYTES])
+    pub fn discard() -> Self {
+        Sink::Discard(vec![MaybeUninit::uninit(); DISCARD_BYTES])
     }
 
     /// Returns memory for the next received bytes, if this sink has any.
@@ -268,7 +265,7 @@ impl Sink<'_> {
                 &mut room[..size]
             }
             Sink::Text(..) => &mut [],
-            Sink::Nowhere(room) => {
+            Sink::Discard(room) => {
                 let size = room.len().min(usize::try_from(count).unwrap_or(usize::MAX));
                 &mut room[..size]
             }
@@ -279,11 +276,11 @@ impl Sink<'_> {
         if let Sink::Target {
             target,
             filled,
-            tells,
+            reports_progress,
         } = self
         {
             *filled += count;
-            if *tells {
+            if *reports_progress {
                 target.arrived(*filled);
             }
         }
@@ -294,7 +291,7 @@ impl Sink<'_> {
             Sink::Target { target, filled, .. } => {
                 if !target.write(*filled, bytes) {
                     let size = target.size();
-                    return Err(bad_answer(format!(
+                    return Err(invalid_response(format!(
                         "the body is longer than the {size} bytes asked"
                     )));
                 }
@@ -304,10 +301,10 @@ impl Sink<'_> {
                 let room = *most - text.len();
                 text.extend_from_slice(&bytes[..bytes.len().min(room)]);
                 if bytes.len() > room {
-                    return Err(bad_answer("the store's explanation is too long"));
+                    return Err(invalid_response("the store's explanation is too long"));
                 }
             }
-            Sink::Nowhere(_) => {}
+            Sink::Discard(_) => {}
         }
         Ok(())
     }
@@ -315,7 +312,7 @@ impl Sink<'_> {
     fn into_text(self) -> Vec<u8> {
         match self {
             Sink::Text(text, _) => text,
-            Sink::Target { .. } | Sink::Nowhere(_) => Vec::new(),
+            Sink::Target { .. } | Sink::Discard(_) => Vec::new(),
         }
     }
 
@@ -325,7 +322,7 @@ impl Sink<'_> {
             Sink::Target { target, filled, .. } => {
                 format!("the body ended after {filled} of {} bytes", target.size())
             }
-            Sink::Text(..) | Sink::Nowhere(_) => "the answer was cut".to_string(),
+            Sink::Text(..) | Sink::Discard(_) => "the answer was cut".to_string(),
         };
         io::Error::new(io::ErrorKind::UnexpectedEof, text)
     }
@@ -333,7 +330,7 @@ impl Sink<'_> {
     pub fn is_full(&self) -> bool {
         match self {
             Sink::Target { target, filled, .. } => *filled == target.size(),
-            Sink::Text(..) | Sink::Nowhere(_) => true,
+            Sink::Text(..) | Sink::Discard(_) => true,
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Way: the route of requests to a store, possibly through a proxy.
+//! Route: the path of requests to a store, possibly through a proxy.
 use http::Uri;
 use hyper_util::client::proxy::matcher::Intercept;
 
@@ -15,12 +15,12 @@ pub struct Origin {
     pub proxy: Option<String>,
 }
 
-pub struct Way {
+pub struct Route {
     pub origin: Origin,
     pub proxy: Option<Intercept>,
 }
 
-impl Way {
+impl Route {
     /// Returns None if only the stock client knows a route.
     pub fn to(uri: &Uri) -> Option<Self> {
         let secure = match uri.scheme_str() {

@@ -74,7 +74,7 @@ impl Tls {
     }
 
     /// Releases the memory of an idle connection.
-    pub fn rest_idle(&mut self) {
+    pub fn release_buffers(&mut self) {
         if self.start == self.end {
             (self.start, self.end, self.wire) = (0, 0, Vec::new());
         }
