@@ -287,7 +287,7 @@ TEST_F(RequestVerifierTest, IsForOneWorker) {
   HttpRequest to_nobody;
   to_nobody.path = "/peer/v1/bytes";
   signer_.sign(to_nobody);
-  EXPECT_SAYS(to_nobody, "which worker");
+  EXPECT_SAYS(to_nobody, "does not name its receiver");
   for (const char* path : {"/peer/v1/ping", "/peer/v1/cluster"}) {
     to_nobody.path = path;
     signer_.sign(to_nobody);

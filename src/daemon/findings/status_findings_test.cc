@@ -76,7 +76,7 @@ TEST(StatusFindings, EachMountSaysWhatItUsesAndWhyNot) {
   EXPECT_THAT(lines(status_findings(status, {}, kNow)),
               ElementsAre("ok daemon.mount /a: passthrough, FUSE over io_uring",
                           "note daemon.mount /b: no passthrough: EPERM",
-                          "ok daemon.mount /c: no passthrough: it was not asked for"));
+                          "ok daemon.mount /c: no passthrough: it was not requested"));
   status.options = {{"fuse.io_uring", "true"}};
   status.mounts = {{.path = "/d", .features = {{"passthrough", true}, {"io_uring", false}}}};
   EXPECT_THAT(lines(status_findings(status, {}, kNow)),
