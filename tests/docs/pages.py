@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation and their blocks of code; docs/README.md says what the kinds mean."""
+"""The pages of the documentation and their blocks of code; docs/ci.md says what the kinds mean."""
 
 import re
 from pathlib import Path

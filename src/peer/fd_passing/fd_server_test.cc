@@ -353,8 +353,9 @@ TEST(FdMessage, RequestsComeBack) {
   request.headers.set("leat-date", "7");
   request.headers.set("leat-failover-for", "");
   const std::string text = encode_fd_request(request);
-  EXPECT_EQ(text,
-            "DESCRIPTOR /peer/v1/bytes?key=a%0Ab%FF&mount=/m\nleat-date: 7\nleat-failover-for: \n\n");
+  EXPECT_EQ(
+      text,
+      "DESCRIPTOR /peer/v1/bytes?key=a%0Ab%FF&mount=/m\nleat-date: 7\nleat-failover-for: \n\n");
   auto there = decode_fd_request(text);
   ASSERT_TRUE(there) << there.error().to_string();
   EXPECT_EQ(there->path, request.path);
