@@ -69,7 +69,7 @@ check: ## the tests of MODULE with sanitizers, in build/dev; TEST='Evictor.*' pi
 	@build/dev/src/$(MODULE)/leat_$(subst /,_,$(MODULE))_test --gtest_brief=1 \
 	  $(if $(TEST),--gtest_filter='$(TEST)')
 
-lint: ## style, modules, layout and language of this tree
+lint: ## style, modules, layout and language of this tree; ruff, cargo fmt
 	@tools/lint
 
 mutants: ## small changes of MODULE that no test notices (docs/mutants.md); COUNT=60, SEED=1, AGAIN=1

@@ -42,7 +42,7 @@ def test_a_client_orders_watches_and_ends_jobs(make_cluster):
     assert "cancelled" in ended.stderr, ended.stderr
     said = log_of(cluster)
     assert f"starts job {job['id']} of the cluster, the load of /train" in said
-    assert f"trainer (127.0.0.1:" in said and f"cancels job {number} of the cluster" in said
+    assert "trainer (127.0.0.1:" in said and f"cancels job {number} of the cluster" in said
 
 
 def test_a_token_may_what_it_says_and_no_more(make_cluster, s3, out):

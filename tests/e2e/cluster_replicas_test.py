@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from e2e.cluster_files import body, names, path_in, read, read_all, sent_bytes
+from e2e.cluster_files import names, path_in, read, read_all, sent_bytes
 from e2e.content import content
 from e2e.objects import put_all
 from rig.process import wait_until

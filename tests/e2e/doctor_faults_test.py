@@ -5,7 +5,6 @@ answered by a server in the words of that cloud."""
 
 import http.server
 import json
-import os
 import resource
 import struct
 import subprocess

@@ -172,7 +172,7 @@ def main():
     archives(root / "archives", root / "texts")
     database(root / "database")
     repository(root / "repository", root / "texts")
-    for path, folders, files in os.walk(root, topdown=False):
+    for path, _, _ in os.walk(root, topdown=False):
         if not os.listdir(path):
             os.rmdir(path)
 

@@ -129,8 +129,9 @@ def test_a_type_is_defined_once(tmp_path, one, other, twice):
     assert bool(found) == twice, found
 
 
-def test_sources_are_laid_out():
-    done = subprocess.run([ROOT / "tools" / "lint", "layout"], capture_output=True, text=True)
+@pytest.mark.parametrize("check", ["layout", "python", "rust"])
+def test_lint_of_this_tree(check):
+    done = subprocess.run([ROOT / "tools" / "lint", check], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

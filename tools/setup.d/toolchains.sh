@@ -21,6 +21,16 @@ need_rust() {
       "$(command -v cargo || echo PATH), or remove it so that Debian's cargo-web is installed"
 }
 
+need_rustfmt() {
+  cargo fmt --version >/dev/null 2>&1 && return 0
+  if [[ $(command -v cargo) == /usr/bin/cargo ]]; then
+    install_packages rustfmt-web
+  else
+    command -v rustup >/dev/null || fail "the cargo at $(command -v cargo) has no rustfmt; install it there"
+    quietly "installing rustfmt" rustup component add rustfmt
+  fi
+}
+
 # Go for Debian 12 comes from bookworm-backports. The machine's list of sources stays as it is: this
 # one installation reads a list of its own.
 install_go_from_backports() {
