@@ -279,7 +279,7 @@ void ClusterWorkerImpl::on_path_changed(std::string path) {
 
 bool ClusterWorkerImpl::view_is_current() const {
   const RegistryViewSource* views = registry_views_;
-  return views != nullptr && !views->trouble();
+  return views != nullptr && views->view()->revision != 0 && !views->trouble();
 }
 
 Task<> ClusterWorkerImpl::follow_views(Gate::Holder) {
