@@ -402,7 +402,7 @@ TEST_F(InvalidationServiceWorkersTest, ChangeReachesTheOtherCatalog) {
   EXPECT_TRUE(to_a_.received().empty()) << "it is passed on once";
 }
 
-// A read of the old version fails; the owner checks the store and tells all.
+// A read of the old version fails; the owner checks the store and notifies all.
 TEST_F(InvalidationServiceWorkersTest, ReadOfAGoneVersionTellsAll) {
   write("a", "old text");
   WorkerNode a(network_, reached_at(to_a_)), b(network_, reached_at(to_b_));
