@@ -86,7 +86,7 @@ def test_a_load_goes_on_under_the_next_leader(make_cluster):
     done = ended["job"]
     assert (done["state"], done["files_done"], done["files_failed"]) == ("done", len(names()), 0)
     assert ended["begun"] == 2
-    assert "begun 2 times" in worker.run("cluster", "jobs", "show", str(number)).stdout
+    assert "started 2 times" in worker.run("cluster", "jobs", "show", str(number)).stdout
     # All of it, and right, though a third of it lay with the one that was killed.
     read_all(cluster.client().mount_cluster("/train", memory="64MiB"))
 

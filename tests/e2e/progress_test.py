@@ -98,7 +98,7 @@ def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
     assert job["state"] == "running"
     waiting = Terminal(leat, "jobs", "wait", said[1])
     waiting.wait_for_growth(LINE)
-    assert f"job {said[1]} goes on" in waiting.end() and waiting.process.returncode == 130
+    assert f"job {said[1]} continues" in waiting.end() and waiting.process.returncode == 130
     leat.run("jobs", "cancel", said[1])
     wait_until(lambda: leat.json("jobs", "show", said[1])["state"] == "cancelled", "its end")
 

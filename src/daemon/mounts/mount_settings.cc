@@ -31,8 +31,8 @@ Result<> check_opens(const MountOptions& options, const Policy& policy) {
                      });
   if (!options.no_open || !asked) return {};
   return error(StatusCode::kInvalidArgument,
-               "freshness=validate asks the store at each open, and in this folder opens are left "
-               "out (no_open, profile small-files); take max-age=1s, or leave no_open out");
+               "freshness=validate requests the version at each open, and opens are disabled in "
+               "this mount (no_open, profile small-files); take max-age=1s, or remove no_open");
 }
 
 }  // namespace leat
