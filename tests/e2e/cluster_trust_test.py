@@ -52,7 +52,7 @@ def forged_mount(path, source):
 
 
 def forged_copy(path, to):
-    return json.dumps({"v": 1, "id": 1, "order": {"kind": "copy", "path": path, "to": to, "over": "always"},
+    return json.dumps({"v": 1, "id": 1, "order": {"kind": "copy", "path": path, "to": to, "over": "all"},
                        "principal": "stranger", "cancel": False, "worker": "", "begun": 0, "runs": 0,
                        "info": {"state": "running", "started_ms": 0, "took_ms": 0}})
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "cluster/record_text.h"
@@ -33,11 +34,31 @@ constexpr NumberName kNumbers[] = {{"files_total", &JobProgress::files_total},
                                    {"files_there", &JobProgress::files_already_present},
                                    {"names_skipped", &JobProgress::names_skipped}};
 
+// Names of the modes in records. They differ from those of the command line, so that records of
+// earlier programs stay readable.
+struct StoredMode {
+  std::string_view name;
+  OverwriteMode mode;
+};
+constexpr StoredMode kStoredModes[] = {{"nothing", OverwriteMode::kNever},
+                                       {"other", OverwriteMode::kIfDifferent},
+                                       {"all", OverwriteMode::kAlways}};
+
+std::string_view stored_name(OverwriteMode mode) {
+  return std::ranges::find(kStoredModes, mode, &StoredMode::mode)->name;
+}
+
+Result<OverwriteMode> parse_stored_mode(const std::string& name) {
+  const auto* found = std::ranges::find(kStoredModes, name, &StoredMode::name);
+  if (found != std::end(kStoredModes)) return found->mode;
+  return error(StatusCode::kCorrupt, fmt::format("'{}' is no mode of a copy", name));
+}
+
 Json json_of(const JobSpec& spec) {
   Json json = {{"kind", to_string(spec.kind)}};
   put_bytes(json, "path", spec.path);
   if (!spec.output.empty()) put_bytes(json, "to", spec.output);
-  if (spec.overwrite != OverwriteMode::kNever) json["over"] = to_string(spec.overwrite);
+  if (spec.overwrite != OverwriteMode::kNever) json["over"] = stored_name(spec.overwrite);
   put_each(json, "include", spec.selection.include);
   put_each(json, "exclude", spec.selection.exclude);
   if (!spec.selection.regex.empty()) put_bytes(json, "regex", spec.selection.regex);
@@ -53,7 +74,7 @@ Result<JobSpec> job_spec_of(const Json& json) {
   LEAT_TRY(spec.kind, parse_job_kind(json.at("kind").get<std::string>()));
   require_bytes(json, "path", spec.path);
   get_bytes(json, "to", spec.output);
-  LEAT_TRY(spec.overwrite, parse_overwrite_mode(json.value("over", "never")));
+  LEAT_TRY(spec.overwrite, parse_stored_mode(json.value("over", "nothing")));
   get_each(json, "include", spec.selection.include);
   get_each(json, "exclude", spec.selection.exclude);
   get_bytes(json, "regex", spec.selection.regex);

@@ -60,7 +60,9 @@ TEST(ClusterJob, ACopySaysWhereToAndOverWhat) {
   job.info.progress.files_already_present = 4;
   job.info.progress.names_skipped = 5;
   job.info.skipped = {{"/m/\xff", 5, "d//\xff"}};
-  const auto back = decode_cluster_job(encode_cluster_job(job));
+  const std::string record = encode_cluster_job(job);
+  EXPECT_TRUE(record.contains(R"("over":"other")")) << "as records of earlier programs";
+  const auto back = decode_cluster_job(record);
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(back->spec, job.spec);
   EXPECT_EQ(back->info.progress.files_already_present, 4u);
