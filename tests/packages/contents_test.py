@@ -134,7 +134,7 @@ def test_links_between_the_pages_hold(packages, tree, tmp_path):
                  for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", page.read_text())}
         missing = {os.path.relpath(link, documents) for link in links if not link.exists()}
         # Those are in the sources alone.
-        assert missing == {"CONTRIBUTING.md", "src/frontends/admin/README.md",
+        assert missing == {"ARCHITECTURE.md", "CONTRIBUTING.md", "src/frontends/admin/README.md",
                            "src/frontends/console/README.md"}
 
 
