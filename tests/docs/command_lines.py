@@ -9,6 +9,7 @@ REDIRECTION = re.compile(r"[<>]+&?|&>+")
 NUMBERED = re.compile(r"(?<!\S)[0-9](?=[<>])")
 BEFORE = {"sudo", "exec", "time", "!", "if", "then", "else", "while", "until", "do", "{"}
 ELLIPSIS = "…"
+MOUNT_WORDS = ["list", "set", "update", "unset", "move", "remove"]  # `leat mount set` is `leat mounts set`
 # What the program leaves out of its reference, since each command takes it.
 HELP = {"flags": ["-h", "--help"], "value": "", "choices": [], "repeated": False}
 
@@ -110,6 +111,8 @@ def wrong(reference, words):
     """What is wrong with a command line, in words; nothing where it could be run."""
     if not words or words[0].startswith("-"):
         return [] if words in (["--help"], ["--version"]) else ["there is no command"]
+    if words[0] == "mount" and words[1:2] and words[1] in MOUNT_WORDS:
+        words = ["mounts", *words[1:]]
     command, name, rest = command_of(reference, words)
     if command is None:
         return [f"there is no command {name!r}"]

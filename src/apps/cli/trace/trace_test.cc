@@ -34,7 +34,7 @@ TEST(Trace, TextShowsWhatLiesWithinWhat) {
 
 TEST(Trace, TextOfAnAnswerFromMemoryIsOneLine) {
   EXPECT_EQ(trace_text({.operation = "open", .seconds = 0.0001}),
-            "    0.0      0.1  open: answered in place, from memory");
+            "    0.0      0.1  open: answered inline, from memory");
 }
 
 TEST(Trace, SpansThatNameThemselvesEnd) {

@@ -39,7 +39,7 @@ class Writer {
     if (text == "read") {
       text += fmt::format(" of {} at {}", format_bytes(request_.bytes), request_.offset);
     }
-    if (request_.spans.empty()) text += ": answered in place, from memory";
+    if (request_.spans.empty()) text += ": answered inline, from memory";
     if (!request_.failure.empty()) text += ": " + request_.failure;
     return text;
   }
