@@ -53,7 +53,8 @@ def command_of(reference, words):
     if command is None:
         return None, name, rest
     while rest:
-        parts = {part["name"]: part for part in command["parts"]}
+        parts = {f"{name} {alias}": part for part in command["parts"] for alias in part.get("aliases", [])}
+        parts |= {part["name"]: part for part in command["parts"]}
         if f"{name} {rest[0]}" not in parts:
             break
         name = f"{name} {rest[0]}"
