@@ -12,9 +12,9 @@ namespace leat::scale {
 
 WorkerInfo synthetic_worker(uint64_t number, uint64_t capacity_bytes);
 std::vector<RingRecord::Member> synthetic_members(const std::vector<uint64_t>& capacities);
-// Of one generation.
+// Returns the capacities of machines of one generation: all equal.
 std::vector<uint64_t> equal_capacities(uint64_t workers, uint64_t bytes);
-// Of several: of a hundred workers 60 of this size, 25 of twice, 10 of half, 5 of eight times that.
+// Returns mixed capacities: 60 in a hundred have `bytes`, 25 twice, 10 half, 5 eight times that.
 std::vector<uint64_t> mixed_capacities(uint64_t workers, uint64_t bytes);
 
 // All entries, as of one revision: workers, the ring and the one before, three mounts, the leader.

@@ -12,20 +12,20 @@ const MetricFamily kBytes(MetricType::kCounter, "leat_source_bytes_total",
 const MetricFamily kErrors(MetricType::kCounter, "leat_source_errors_total",
                            "Failed attempts of requests to a store", "store,store_id,reason");
 
-std::string with_reason(const std::string& labels, std::string_view reason) {
-  return labels + "," + metric_label("reason", reason);
-}
-
 }  // namespace
 
 std::string store_labels(const std::string& name, const StoreId& id) {
-  return metric_label("store", name) + "," + metric_label("store_id", id.to_hex());
+  return with_label(metric_label("store", name), "store_id", id.to_hex());
+}
+
+std::string with_label(const std::string& labels, std::string_view name, std::string_view value) {
+  return labels + "," + metric_label(name, value);
 }
 
 StoreCounters::StoreCounters(const std::string& name, const StoreId& id)
     : read_bytes_(kBytes, store_labels(name, id)),
-      throttled_(kErrors, with_reason(store_labels(name, id), "throttled")),
-      failed_(kErrors, with_reason(store_labels(name, id), "failed")) {}
+      throttled_(kErrors, with_label(store_labels(name, id), "reason", "throttled")),
+      failed_(kErrors, with_label(store_labels(name, id), "reason", "failed")) {}
 
 void StoreCounters::add_failure(StatusCode code) {
   if (code == StatusCode::kThrottled) {

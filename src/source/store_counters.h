@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "source/source.h"
@@ -14,6 +15,8 @@ namespace leat {
 
 // Returns the labels that name a store in metrics: store, store_id.
 std::string store_labels(const std::string& name, const StoreId& id);
+// Returns `labels` with one more.
+std::string with_label(const std::string& labels, std::string_view name, std::string_view value);
 
 class StoreCounters {
  public:

@@ -22,7 +22,7 @@ struct EpochWaiterOptions {
 
 class EpochWaiter {
  public:
-  // `map` must outlive the object.
+  // `views` must outlive the object.
   explicit EpochWaiter(ClusterViewSource& views, EpochWaiterOptions options = {})
       : views_(views), options_(options) {}
 

@@ -201,7 +201,7 @@ class ClusterClientImpl : public ClusterClient {
   Task<> follow_token(Gate::Holder) {
     const Context context = Context::background().with_cancel(stopping_.get_token());
     for (bool readable = true;;) {
-      Result<> slept = co_await sleep_for(context, kTokenLookedAt);
+      Result<> slept = co_await sleep_for(context, kTokenCheckInterval);
       if (!slept) co_return;
       const std::string file = options_.token_file;
       Result<Token> token = co_await executor_.blocking([file] { return Token::read(file); });
@@ -221,7 +221,7 @@ class ClusterClientImpl : public ClusterClient {
   // A worker replies after 8 s at the latest, with or without changes.
   static constexpr Clock::duration kQuestionTime = std::chrono::seconds(15);
 
-  static constexpr Clock::duration kTokenLookedAt = std::chrono::seconds(10);
+  static constexpr Clock::duration kTokenCheckInterval = std::chrono::seconds(10);
 
   const ClusterClientOptions options_;
   Executor& executor_;

@@ -97,15 +97,22 @@ Result<> check_url(const StoreUrl& url) {
   return check_options(url, known, "the file that the option token names");
 }
 
-ConnectPeer connect_peers(std::shared_ptr<const HttpTls> tls, Executor& executor) {
-  return [tls = std::move(tls), &executor](const WorkerInfo& info,
+using ClientTls = std::shared_ptr<const HttpTls>;
+
+Result<std::shared_ptr<PeerClient>> make_client(const WorkerInfo& worker, const ClientTls& tls,
+                                                std::shared_ptr<RequestSigner> signer,
+                                                Executor& executor) {
+  PeerClientOptions options{.address = worker.address, .worker = worker.id, .tls = tls};
+  options.supports_batches = worker.supports_batches();
+  return PeerClient::make(std::move(options), std::move(signer), executor);
+}
+
+ConnectPeer connect_peers(ClientTls tls, Executor& executor) {
+  return [tls = std::move(tls), &executor](const WorkerInfo& worker,
                                            std::shared_ptr<RequestSigner> signer) -> PeerPtr {
-    PeerClientOptions options{.address = info.address, .worker = info.id, .tls = tls};
-    options.supports_batches = info.supports_batches();
-    Result<std::shared_ptr<PeerClient>> client =
-        PeerClient::make(std::move(options), std::move(signer), executor);
+    auto client = make_client(worker, tls, std::move(signer), executor);
     if (client) return *client;
-    log::warning("worker {}: {}", info.address, client.error().to_string());
+    log::warning("worker {}: {}", worker.address, client.error().to_string());
     return nullptr;
   };
 }
@@ -167,9 +174,7 @@ Result<std::unique_ptr<ClusterService>> ClusterService::start(const ClusterServi
                                 std::move(secrets), store, executor));
   cluster->checks_ = std::make_unique<PeerChecks>(
       [self = cluster.get()](const WorkerInfo& info) {
-        return PeerClient::make(
-            {.address = info.address, .worker = info.id, .tls = self->worker_tls_},
-            self->worker_->signer(), self->executor_);
+        return make_client(info, self->worker_tls_, self->worker_->signer(), self->executor_);
       },
       executor);
   return cluster;

@@ -14,7 +14,7 @@
 namespace leat {
 namespace {
 
-// The kernel's default, which applies if `without` disables the setting.
+// The kernel's default, which applies if kReadAhead is a disabled feature.
 constexpr uint64_t kKernelReadAhead = 128 * kKiB;
 // The successor replies to requests that take longer.
 constexpr auto kTakeoverDrainTimeout = std::chrono::milliseconds(500);

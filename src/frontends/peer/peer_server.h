@@ -23,7 +23,7 @@ struct PeerServerDeps {
   ClusterViewSource& views;
   InvalidationLog& changes;
   RequestVerifier& verifier;
-  // Returns true if `map` is known to equal the registry.
+  // Returns true if `views` is known to equal the registry.
   std::function<bool()> view_is_current;
   // Long-poll timeout: a request for the view is answered after it even without a change, as a sign
   // of life.

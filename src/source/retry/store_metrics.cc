@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/retry/store_metrics.h"
 
+#include "source/store_counters.h"
+
 namespace leat {
 namespace {
 
@@ -8,17 +10,13 @@ const MetricFamily kSeconds(MetricType::kHistogram, "leat_source_request_seconds
                             "Duration of requests to a store; each attempt counts",
                             "store,store_id,store_op");
 
-std::string with(const std::string& labels, std::string_view name, std::string_view value) {
-  return labels + "," + metric_label(name, value);
-}
-
 }  // namespace
 
 StoreMetrics::StoreMetrics(const std::string& labels)
-    : stat_(kSeconds, with(labels, "store_op", "stat")),
-      list_(kSeconds, with(labels, "store_op", "list")),
-      read_(kSeconds, with(labels, "store_op", "read")),
-      change_(kSeconds, with(labels, "store_op", "change")) {}
+    : stat_(kSeconds, with_label(labels, "store_op", "stat")),
+      list_(kSeconds, with_label(labels, "store_op", "list")),
+      read_(kSeconds, with_label(labels, "store_op", "read")),
+      change_(kSeconds, with_label(labels, "store_op", "change")) {}
 
 void StoreMetrics::attempt(std::string_view verb, Clock::duration took) {
   Histogram& seconds = verb == "read"   ? read_

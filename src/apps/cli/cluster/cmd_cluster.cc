@@ -22,7 +22,7 @@
 namespace leat {
 namespace {
 
-constexpr auto kDrainLookedAt = std::chrono::milliseconds(200);
+constexpr auto kDrainPollInterval = std::chrono::milliseconds(200);
 
 std::string describe(const ClusterDrainView& drain) {
   const std::string moved = fmt::format("{}, {}", pluralize(drain.objects_done, "object"),
@@ -248,7 +248,7 @@ CommandResult<> ClusterCommand::drain() {
                    .bytes_total = view.drain->bytes_total,
                    .files_done = view.drain->objects_done,
                    .files_total = view.drain->objects_total});
-    std::this_thread::sleep_for(kDrainLookedAt);
+    std::this_thread::sleep_for(kDrainPollInterval);
   }
   progress.clear();
   if (!view.drain || view.drain->stopped) {
