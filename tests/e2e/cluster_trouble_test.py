@@ -70,7 +70,8 @@ def test_a_worker_with_a_full_disk_serves(make_cluster, folder):
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "leat-test", disk], check=True)
-    cluster = make_cluster(1)
+    # As large as the disk, so that each worker owns half of the files, whatever their identities.
+    cluster = make_cluster(1, cache_size="48MiB")
     try:
         full = cluster.new_worker(1)
         full.cache_dir = cluster.folder / "disk-of-full"
