@@ -66,8 +66,7 @@ check: ## the tests of MODULE with sanitizers, in build/dev; TEST='Evictor.*' pi
 	@tools/setup build
 	@test -f build/dev/build.ninja || cmake --preset dev
 	@ninja -j$(JOBS) -C build/dev leat_$(subst /,_,$(MODULE))_test
-	@build/dev/src/$(MODULE)/leat_$(subst /,_,$(MODULE))_test --gtest_brief=1 \
-	  $(if $(TEST),--gtest_filter='$(TEST)')
+	@tools/check_module build/dev/src/$(MODULE)/leat_$(subst /,_,$(MODULE))_test '$(TEST)'
 
 lint: ## style, modules, layout and language of this tree; ruff, cargo fmt
 	@tools/lint

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/read_file.h"
 #include "cache/store_fixture_test.h"
 
 namespace leat {
@@ -45,8 +46,7 @@ PoolPolicy policy_of(TestStore& store, PoolId id) {
 }
 
 std::optional<PoolPolicies> written(const std::string& directory) {
-  std::ifstream file(directory + "/pools", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string bytes = read_file(directory + "/pools").value_or("");
   return decode_policies(std::as_bytes(std::span(bytes)));
 }
 

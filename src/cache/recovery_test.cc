@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/read_file.h"
 #include "cache/store_fixture_test.h"
 #include "cache/superblock.h"
 
@@ -227,8 +228,7 @@ TEST(Recovery, RecoveredBlocksAreVerifiedBeforeDone) {
 }
 
 bool says_clean(const std::string& directory) {
-  std::ifstream file(directory + "/superblock", std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string bytes = *read_file(directory + "/superblock");
   auto block = Superblock::decode(std::as_bytes(std::span(bytes)), directory);
   EXPECT_TRUE(block);
   return block && block->clean;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -57,14 +58,16 @@ inline FileRefPtr object(const std::string& key, uint64_t size, const std::strin
 // Every eight bytes are a hash of the object and their position.
 inline Bytes content(const FileRef& ref, ByteRange range) {
   Buffer buffer(range.size);
-  uint64_t seed = ref.id.hash64(), word = 0;
-  for (uint64_t i = 0; i < range.size; ++i) {
-    uint64_t at = range.offset + i;
-    if (i == 0 || at % 8 == 0) {
-      word = (seed ^ (at / 8)) * 0x9e3779b97f4a7c15ull;
-      word ^= word >> 32;
-    }
-    buffer.data()[i] = static_cast<std::byte>(word >> (at % 8 * 8));
+  std::byte* out = buffer.data();
+  const uint64_t seed = ref.id.hash64(), end = range.offset + range.size;
+  for (uint64_t at = range.offset; at < end;) {
+    uint64_t word = (seed ^ (at / 8)) * 0x9e3779b97f4a7c15ull;
+    word ^= word >> 32;
+    word >>= at % 8 * 8;
+    const uint64_t size = std::min(8 - at % 8, end - at);
+    std::memcpy(out, &word, size);
+    out += size;
+    at += size;
   }
   return Bytes(std::move(buffer));
 }

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 
+#include "base/read_file.h"
 #include "cache/store_fixture_test.h"
 #include "cache/superblock.h"
 
@@ -50,8 +50,7 @@ TEST(Upgrade, Format1) {
     EXPECT_NE(store->backing(*sample(0, 1'100'000)), nullptr);
     store.close();
   }
-  std::ifstream file(directory.path() + "/superblock", std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string bytes = *read_file(directory.path() + "/superblock");
   auto superblock = Superblock::decode(std::as_bytes(std::span(bytes)), "");
   ASSERT_TRUE(superblock);
   EXPECT_EQ(superblock->incompatible, Superblock::kPools) << "earlier versions must not open it";

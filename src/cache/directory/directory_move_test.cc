@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include "base/read_file.h"
 #include "cache/policy_file.h"
 #include "cache/store_fixture_test.h"
 #include "cache/superblock.h"
@@ -91,8 +92,7 @@ TEST_F(MoveTest, HowThePoolsAreKeptGoesAlong) {
   auto moved = move(from_, to_);
   ASSERT_TRUE(moved) << moved.error().to_string();
   EXPECT_FALSE(fs::exists(from_));
-  std::ifstream there(to_ + "/pools", std::ios::binary);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(there), {}), policies);
+  EXPECT_EQ(*read_file(to_ + "/pools"), policies);
   expect_all_at(to_);
 }
 

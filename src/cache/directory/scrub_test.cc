@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "base/read_file.h"
 #include "cache/directory/directory_store.h"
 #include "cache/directory/scrubber.h"
 #include "cache/multi_dir/multi_dir_store.h"
@@ -252,16 +253,14 @@ TEST(Scrub, KeepsToItsRateAndGoesOnWhereItWas) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   // 256 KiB a second: a pass over 4 MB takes a quarter of a minute.
-  std::ifstream file(a.path() + "/scrub", std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string bytes = *read_file(a.path() + "/scrub");
   auto state = ScrubState::decode(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(state);
   EXPECT_LT(state->next_part, 256);
   {
     Host host({options});
   }
-  std::ifstream again(a.path() + "/scrub", std::ios::binary);
-  std::string later((std::istreambuf_iterator<char>(again)), {});
+  const std::string later = *read_file(a.path() + "/scrub");
   auto then = ScrubState::decode(std::as_bytes(std::span(later)));
   ASSERT_TRUE(then);
   EXPECT_EQ(then->began_ns, state->began_ns);

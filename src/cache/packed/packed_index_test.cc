@@ -32,7 +32,7 @@ TEST(PackedIndex, HoldsWhatAMapHolds) {
   std::map<FileId, uint32_t> model;
   std::vector<FileId> known;
   for (int step = 0; step < 200'000; ++step) {
-    const bool crowded = random() % 8 == 0;
+    const bool crowded = random() % 64 == 0;
     if (known.empty() || random() % 2 == 0) {
       known.push_back(crowded ? id_at_the_end(random) : random_id(random));
     }

@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "base/read_file.h"
 #include "cache/store_fixture_test.h"
 
 namespace leat {
@@ -185,8 +186,7 @@ TEST(SegmentWriteBuffer, ConcurrentWritesStoreOneCopy) {
   ASSERT_TRUE(store.flush());
   std::string records;
   for (const std::string& index : files_ending(directory.path() + "/segments", ".index")) {
-    std::ifstream file(index, std::ios::binary);
-    records.append(std::istreambuf_iterator<char>(file), {});
+    records += *read_file(index);
   }
   for (const auto& ref : all) {
     const size_t first = records.find(ref->key);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/read_file.h"
 #include "cache/torture/working_set_test.h"
 
 namespace leat {
@@ -94,11 +95,7 @@ class Damager {
   }
   template <class F>
   static void change(const std::string& path, F how) {
-    std::string bytes;
-    {
-      std::ifstream file(path, std::ios::binary);
-      bytes = {std::istreambuf_iterator<char>(file), {}};
-    }
+    std::string bytes = *read_file(path);
     how(bytes);
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }

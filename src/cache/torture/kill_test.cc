@@ -15,6 +15,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/read_file.h"
 #include "cache/superblock.h"
 #include "cache/torture/load_test.h"
 
@@ -196,7 +197,7 @@ class Rounds {
     const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     killed_ += was_killed ? 1 : 0;
     ended_ += ended ? 1 : 0;
-    const std::string said = text_of(log);
+    const std::string said = *read_file(log);
     const bool complained = said.find(": Failure") != std::string::npos ||
                             said.find("Sanitizer") != std::string::npos ||
                             said.find("runtime error") != std::string::npos;
@@ -219,15 +220,10 @@ class Rounds {
   }
 
   static void expect_marked_as_in_order(const std::string& cache) {
-    const std::string bytes = text_of(cache + "/superblock");
+    const std::string bytes = *read_file(cache + "/superblock");
     auto block = Superblock::decode(std::as_bytes(std::span(bytes)), cache);
     ASSERT_TRUE(block);
     EXPECT_TRUE(block->clean);
-  }
-
-  static std::string text_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   static pid_t start(const std::vector<std::string>& given, const std::string& log, int stages) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of when a change applies, and tests that the disk does what its header says.
 #include "cache/torture/power_cut_disk_test.h"
+#include "base/read_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,8 +20,7 @@ PowerCutDisk::NodePtr PowerCutDisk::load(const std::string& path) const {
   auto node = std::make_shared<Node>();
   node->is_directory = fs::is_directory(path);
   if (!node->is_directory) {
-    std::ifstream file(path, std::ios::binary);
-    node->durable = {std::istreambuf_iterator<char>(file), {}};
+    node->durable = *leat::read_file(path);
     return node;
   }
   for (const auto& item : fs::directory_iterator(path)) {
@@ -210,11 +210,6 @@ void PowerCutDisk::cut(const std::string& into, Chance& chance) const {
 
 namespace {
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // In many cuts, all synced changes are there and any others may be missing; both cases occur.
 TEST(PowerCutDisk, KeepsWhatWasSyncedAndAnyPartOfTheRest) {
   TempDirectory directory;
@@ -241,7 +236,7 @@ TEST(PowerCutDisk, KeepsWhatWasSyncedAndAnyPartOfTheRest) {
   for (int i = 0; i < 200; ++i) {
     TempDirectory copy;
     disk.cut(copy.path(), chance);
-    const std::string text = text_of(copy.path() + "/synced");
+    const std::string text = *read_file(copy.path() + "/synced");
     ASSERT_GE(text.size(), 9000u);
     ASSERT_EQ(text.substr(0, 4096), std::string(4096, 'a'));
     EXPECT_FALSE(fs::exists(copy.path() + "/nameless"));
