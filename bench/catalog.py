@@ -245,6 +245,24 @@ def fault_row(name, about, title, stall_s, seconds, promised=True):
     return Row(about, figures, seconds, root=True, runs_max=3)
 
 
+FAR = Layer("A far store", "", {
+    "load": Row("`leat load` of 10,000 files of 100 KB, 0, 30 and 100 ms away", {
+        "load_0": Figure("`leat load` of 10,000 × 100 KB, 0 ms away", None, unit="files/s"),
+        "load_30": Figure("the same, 30 ms away ÷ 0 ms", 0.8, unit="times"),
+        "load_100": Figure("the same, 100 ms away ÷ 0 ms", 0.6, unit="times")}, 40, root=True),
+    "epoch": Row("the files of 100 KB once, 8 readers, at random and in name order, 30 ms away", {
+        "epoch_random": Figure("10,000 × 100 KB at random, 8 readers, 30 ms away", 1500,
+                               unit="files/s"),
+        "epoch_ordered": Figure("the same in name order", None, unit="files/s")}, 60, root=True),
+    "sequential": Row("a file of 2 GiB for the first time, 0 and 30 ms away", {
+        "sequential_0": Figure("first read of 2 GiB, 0 ms away", None, unit="MiB/s"),
+        "sequential_30": Figure("the same, 30 ms away ÷ 0 ms", 0.9, unit="times")}, 20, root=True),
+    "link": Row("behind a link of 1 Gbit/s, 30 ms away: the same load, and the file of 2 GiB", {
+        "link_load": Figure("`leat load` behind 1 Gbit/s, 30 ms away ÷ the link", 0.95, unit="times"),
+        "link_sequential": Figure("first read of 2 GiB there ÷ the link", 0.95, unit="times")},
+        60, root=True),
+}, ("leat_bench_delay",))
+
 CLUSTER = Layer("A cluster", "", {
     "cold": Row("four clients read a cold set at once: bytes asked of the store ÷ the set", {
         "cold": most("4 clients read a cold set: bodies asked of the store ÷ the set", 1.01,
@@ -315,7 +333,7 @@ CLUSTER = Layer("A cluster", "", {
 
 # From the lowest to what programs see, which is the order in which they are run.
 LAYERS = {"stores": STORES, "files": FILES, "cache": CACHE, "names": NAMES, "fuse": FUSE,
-          "whole": WHOLE, "cluster": CLUSTER}
+          "whole": WHOLE, "far": FAR, "cluster": CLUSTER}
 
 
 def figure_of(record_id):

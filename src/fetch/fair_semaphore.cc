@@ -17,12 +17,12 @@ void FairSemaphore::Permit::shrink_to(uint64_t count) {
 
 Task<Result<FairSemaphore::Permit>> FairSemaphore::acquire(Context context, Request request,
                                                            const char* what) {
-  request.count = std::min(request.count, limits_.all);
   std::shared_ptr<SharedPromise<bool>> granted;
   FairQueue::Position position;
   Granted now;
   {
     std::lock_guard lock(mutex_);
+    request.count = std::min(request.count, limits_.all);
     if (waiters_.empty() && fits_locked(request)) {
       take_locked(request);
       co_return Permit(this, request.count, request.tenant);
@@ -55,12 +55,23 @@ Task<Result<FairSemaphore::Permit>> FairSemaphore::acquire(Context context, Requ
 }
 
 std::optional<FairSemaphore::Permit> FairSemaphore::try_acquire(Request request) {
-  request.count = std::min(request.count, limits_.all);
   std::lock_guard lock(mutex_);
+  request.count = std::min(request.count, limits_.all);
   if (!waiters_.empty() && !waiters_.begin()->first.low_priority) return std::nullopt;
   if (!fits_locked(request)) return std::nullopt;
   take_locked(request);
   return Permit(this, request.count, request.tenant);
+}
+
+void FairSemaphore::set_limits(Limits limits) {
+  Granted granted;
+  {
+    std::lock_guard lock(mutex_);
+    if (limits == limits_) return;
+    limits_ = limits;
+    granted = grant_locked();
+  }
+  for (auto& waiter : granted) waiter->set(true);
 }
 
 uint64_t FairSemaphore::in_use() const {

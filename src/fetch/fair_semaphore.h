@@ -36,6 +36,8 @@ class FairSemaphore {
     uint64_t all;
     uint64_t low_priority;  // up to which low-priority requests are granted
     uint64_t tenant;        // of one tenant
+
+    friend bool operator==(const Limits&, const Limits&) = default;
   };
   // Releases its count when destroyed.
   class Permit {
@@ -68,6 +70,8 @@ class FairSemaphore {
   explicit FairSemaphore(Limits limits) : limits_(limits) {}
 
   Task<Result<Permit>> acquire(Context context, Request request, const char* what);
+  // From now on. Waiters that fit are granted; nothing is taken from holders.
+  void set_limits(Limits limits);
   // Does not wait. Returns nothing if the request does not fit, or if one of normal priority waits.
   std::optional<Permit> try_acquire(Request request);
 
@@ -96,8 +100,8 @@ class FairSemaphore {
   Granted grant_locked();
   void release(uint64_t count, uint64_t tenant);
 
-  const Limits limits_;
   mutable std::mutex mutex_;
+  Limits limits_;
   uint64_t used_ = 0;
   FairQueue queue_;
   std::map<FairQueue::Position, Waiter> waiters_;

@@ -24,10 +24,11 @@ struct FetcherOptions {
   // because their reader is expected soon. Counts whole buffers and the metadata of each range.
   // Reads in flight hold at most half as much in addition. If the memory is in use, reads wait.
   uint64_t memory_bytes_max = 256 * kMiB;
-  // Concurrent requests to one store; prefetch leaves a quarter of them to demand reads. A request
+  // Concurrent requests to one store, of small reads and of large ones. Fewer where the source
+  // takes fewer (Source::concurrency_hint). Prefetch leaves a quarter to demand reads. A request
   // counts until its bytes are in the page store, so that a slow disk slows requests down and does
   // not fill the memory.
-  unsigned requests_max = 32;
+  unsigned requests_max = 1024;
   // A request to a store continues while a reader or a load waits for it: the source bounds that
   // time (io_timeout). A request without waiters ends after this time.
   Clock::duration request_timeout = std::chrono::seconds(60);

@@ -60,9 +60,13 @@ class FetcherImpl final : public Fetcher {
   enum class PrefetchResult { kCheckAgain, kNothingMissing, kNoCapacity };
   PrefetchResult prefetch_one(const FileRefPtr& ref, const std::vector<ByteRange>& missing,
                               uint64_t generation, const Gate::Holder& token);
-  FlightTable::Claim claim_unstored(const FileRefPtr& ref, ByteRange range);
+  // Starts at most one flight of at most `bytes_max` for bytes of `range` that the page store
+  // lacks.
+  FlightPtr claim_unstored(const FileRefPtr& ref, ByteRange range, uint64_t bytes_max);
   Task<Result<uint64_t>> ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                       Gate::Holder token);
+  Task<Result<bool>> wait_for_flights(Context context, FileRefPtr ref, ByteRange range);
+  Task<Result<>> wait_until_loaded(Context context, FileRefPtr ref, FlightPtr flight);
   Task<Result<>> wait_until_stored(Context context, FileRefPtr ref, FlightPtr flight);
 
   const uint64_t memory_bytes_max_;

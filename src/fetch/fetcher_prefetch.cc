@@ -85,39 +85,73 @@ Task<Result<uint64_t>> FetcherImpl::ensure(Context context, FileRefPtr ref, Byte
   co_return fetched;
 }
 
-// Returns the parts of `range` that the page store lacks; empty if it has them all.
-FlightTable::Claim FetcherImpl::claim_unstored(const FileRefPtr& ref, ByteRange range) {
+// Returns null if flights cover what the page store lacks of `range`.
+FlightPtr FetcherImpl::claim_unstored(const FileRefPtr& ref, ByteRange range, uint64_t bytes_max) {
   for (unsigned tries = 1;; ++tries) {
     uint64_t now = 0;
     table_.covers(ref->id, range, &now);
-    std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
-    if (to_fetch.empty()) return {};
+    const std::vector<ByteRange> to_fetch = runner_.store_for(*ref)->missing(*ref, range);
+    if (to_fetch.empty()) return nullptr;
     std::optional<uint64_t> generation;
     if (tries < kClaimTries) generation = now;
-    auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
-    if (claim) return *std::move(claim);
+    auto claim = table_.claim(ref, {}, to_fetch, generation, {bytes_max, 1});
+    if (claim) return claim->started.empty() ? nullptr : std::move(claim->started.front());
   }
 }
 
+// Each flight is claimed when it may start, never before: a reader of the same bytes starts its own
+// flight meanwhile, ahead of loads, and the load joins that. One flight at a time: its buffer is
+// evicted when it is stored, and the failure of one ends the piece.
 Task<Result<uint64_t>> FetcherImpl::ensure_piece(Context context, FileRefPtr ref, ByteRange range,
                                                  Gate::Holder token) {
-  if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
-  FlightTable::Claim claim = claim_unstored(ref, range);
+  PageStore* store = runner_.store_for(*ref);
+  const uint64_t flight_bytes_max = claim_limits(*ref, 1).flight_bytes_max;
   uint64_t fetched = 0;
-  for (FlightPtr& flight : claim.started) {
-    fetched += flight->range.size;
-    runner_.launch(std::move(flight), FlightPriority::kBatch, {}, token.another());
-  }
-  for (const ReadPart& part : claim.parts) {
-    if (!part.reader) continue;
-    auto stored = co_await wait_until_stored(context, ref, part.reader.flight());
-    if (!stored) {
-      co_return error(stored.error().with_context(
-          fmt::format("cannot load {} bytes at {} of '{}' into the cache", part.range.size,
-                      part.range.offset, ref->key)));
+  // Beyond that the page store evicts the bytes as soon as they are stored.
+  const uint64_t fetched_max = 2 * std::max(range.size, ref->size);
+  while (fetched < fetched_max) {
+    if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
+    const std::vector<ByteRange> missing = store->missing(*ref, range);
+    if (missing.empty()) break;
+    const uint64_t most = std::min(table_.unclaimed_bytes(ref->id, missing), flight_bytes_max);
+    if (most == 0) {
+      LEAT_CO_TRY(const bool any, co_await wait_for_flights(context, ref, range));
+      if (any) continue;
+      break;
     }
+    LEAT_CO_TRY(StoreLimiter::Permit permit, co_await runner_.admit_load(context, ref, most));
+    FlightPtr flight = claim_unstored(ref, range, most);
+    if (flight == nullptr) continue;
+    const FlightReader reader(flight);
+    runner_.remove_evicted(memory_.reserve(flight->held_bytes()));
+    permit.memory.shrink_to(flight->held_bytes());
+    fetched += flight->range.size;
+    runner_.launch(flight, FlightPriority::kBatch, std::move(permit), token.another());
+    LEAT_CO_CHECK_OK(co_await wait_until_loaded(context, ref, flight));
   }
   co_return fetched;
+}
+
+// Waits until what others fetch of `range` is in the page store. Returns false if they fetch
+// nothing.
+Task<Result<bool>> FetcherImpl::wait_for_flights(Context context, FileRefPtr ref, ByteRange range) {
+  auto claim = table_.claim(ref, range, {}, std::nullopt, {kFlightBytesMax, 0});
+  bool any = false;
+  for (ReadPart& part : claim->parts) {
+    if (!part.reader) continue;
+    any = true;
+    LEAT_CO_CHECK_OK(co_await wait_until_loaded(context, ref, part.reader.flight()));
+    part = ReadPart();
+  }
+  co_return any;
+}
+
+Task<Result<>> FetcherImpl::wait_until_loaded(Context context, FileRefPtr ref, FlightPtr flight) {
+  Result<> stored = co_await wait_until_stored(std::move(context), ref, flight);
+  if (stored) co_return stored;
+  co_return error(
+      stored.error().with_context(fmt::format("cannot load {} bytes at {} of '{}' into the cache",
+                                              flight->range.size, flight->range.offset, ref->key)));
 }
 
 // Returns when the flight's bytes are in the page store; writes them again if they were rejected or

@@ -14,8 +14,6 @@
 namespace leat {
 namespace {
 
-// Maximum size of a small read or flight: twice the kernel's first read of a file.
-constexpr uint64_t kSmallBytes = 256 * kKiB;
 // A request costs about as much as this many bytes of one.
 constexpr uint64_t kCostMin = kBlockBytes;
 
@@ -24,6 +22,12 @@ constexpr uint64_t kCostMin = kBlockBytes;
 FairSemaphore::Limits in_flight_limits(uint64_t memory_bytes_max) {
   const uint64_t all = std::max(memory_bytes_max, kInFlightBytesMin);
   return {all, all - all / 4, all - all / 4};
+}
+
+// Loads take half, so that prefetch has the rest of what demand reads leave.
+FairSemaphore::Limits load_limits(uint64_t memory_bytes_max) {
+  const uint64_t half = std::max(memory_bytes_max, kInFlightBytesMin) / 2;
+  return {half, half, half};
 }
 
 Counter flights_total("leat_fetch_store_requests_total", "Requests to stores");
@@ -46,7 +50,7 @@ Status as_changed(const Source& source, const FileRef& file, const Status& why) 
 }  // namespace
 
 FairSemaphore::Request fair_request(const FileRef& file, uint64_t bytes) {
-  const uint64_t small = bytes <= kSmallBytes ? 1 : 0;
+  const uint64_t small = bytes <= kSmallRequestBytes ? 1 : 0;
   return {.count = bytes,
           .tenant = file.store.hash64(),
           .flow = (file.id.hash64() & ~uint64_t{1}) | small,
@@ -64,7 +68,8 @@ FlightRunner::FlightRunner(const FetcherOptions& options, PageStore* store, Sour
       executor_(executor),
       table_(table),
       memory_(memory),
-      in_flight_(in_flight_limits(options.memory_bytes_max)) {}
+      in_flight_(in_flight_limits(options.memory_bytes_max)),
+      load_bytes_(load_limits(options.memory_bytes_max)) {}
 
 StoreLimiter& FlightRunner::limiter(const StoreId& store) {
   std::lock_guard lock(limiters_mutex_);
@@ -80,9 +85,7 @@ uint64_t FlightRunner::read_bytes_min(const FileRef& file) const {
 
 std::optional<StoreLimiter::Permit> FlightRunner::try_prefetch(const FileRef& file,
                                                                uint64_t bytes) {
-  const SourcePtr source = sources_.find(file.store);
-  if (source == nullptr) return std::nullopt;
-  auto permit = limiter(file.store).try_prefetch(source->concurrency_hint());
+  auto permit = limiter(file.store).try_prefetch(bytes, concurrency_hint(file, bytes));
   if (!permit) return std::nullopt;
   FairSemaphore::Request request = fair_request(file, bytes);
   request.low_priority = true;
@@ -93,23 +96,38 @@ std::optional<StoreLimiter::Permit> FlightRunner::try_prefetch(const FileRef& fi
   return permit;
 }
 
+unsigned FlightRunner::concurrency_hint(const FileRef& file, uint64_t bytes) const {
+  const SourcePtr source = sources_.find(file.store);
+  return source == nullptr ? 1 : source->concurrency_hint(bytes);
+}
+
 // The order is the same for all flights. A flight with memory waits for no permit: it releases the
 // memory after a request and a write, whatever its readers do.
-Task<Result<StoreLimiter::Permit>> FlightRunner::admit(FlightPtr flight, bool low_priority) {
-  Context context =
-      Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
+Task<Result<StoreLimiter::Permit>> FlightRunner::admit(Context context, FileRefPtr file,
+                                                       uint64_t bytes, bool low_priority) {
   ScopedSpan span(context, "fetch.limiter.wait");
-  FairSemaphore::Request bytes = fair_request(*flight->file, flight->range.size);
-  bytes.count = flight->held_bytes();
-  bytes.low_priority = low_priority;
-  FairSemaphore::Request one = bytes;
+  FairSemaphore::Request memory = fair_request(*file, bytes);
+  memory.count = held_bytes(bytes);
+  memory.low_priority = low_priority;
+  FairSemaphore::Request one = memory;
   one.count = 1;
   one.tenant = 0;  // its semaphore belongs to one store
-  auto permit = co_await limiter(flight->file->store).acquire(context, one);
+  auto permit = co_await limiter(file->store).acquire(context, one, concurrency_hint(*file, bytes));
   if (!permit) co_return Error(permit.error());
-  auto memory = co_await in_flight_.acquire(context, bytes, "waiting for memory for a request");
-  if (!memory) co_return Error(memory.error());
-  permit->memory = *std::move(memory);
+  auto granted = co_await in_flight_.acquire(context, memory, "waiting for memory for a request");
+  if (!granted) co_return Error(granted.error());
+  permit->memory = *std::move(granted);
+  co_return permit;
+}
+
+Task<Result<StoreLimiter::Permit>> FlightRunner::admit_load(Context context, FileRefPtr file,
+                                                            uint64_t bytes) {
+  FairSemaphore::Request request = fair_request(*file, bytes);
+  request.count = held_bytes(bytes);
+  LEAT_CO_TRY(FairSemaphore::Permit share,
+              co_await load_bytes_.acquire(context, request, "waiting for memory for a load"));
+  auto permit = co_await admit(context, file, bytes, true);
+  if (permit) permit->load_memory = std::move(share);
   co_return permit;
 }
 
@@ -133,8 +151,10 @@ void FlightRunner::launch(FlightPtr flight, FlightPriority priority, StoreLimite
 Task<> FlightRunner::run(Gate::Holder token, FlightPtr flight, FlightPriority priority,
                          StoreLimiter::Permit permit) {
   Result<StoreLimiter::Permit> admitted = std::move(permit);
-  if (priority != FlightPriority::kPrefetch) {
-    admitted = co_await admit(flight, priority == FlightPriority::kBatch);
+  if (priority == FlightPriority::kDemand) {
+    const Context context =
+        Context::background().with_cancel(flight->cancel.get_token()).with_trace(flight->trace);
+    admitted = co_await admit(context, flight->file, flight->range.size, false);
     remove_evicted(memory_.reserve(flight->held_bytes()));
   }
   if (!admitted) {
@@ -147,6 +167,8 @@ Task<> FlightRunner::run(Gate::Holder token, FlightPtr flight, FlightPriority pr
     co_return;
   }
   source_bytes.add(flight->range.size);
+  limiter(flight->file->store)
+      .update(flight->range.size, concurrency_hint(*flight->file, flight->range.size));
   // Readers get the bytes before the disk does.
   flight->buffer.complete();
   table_.completed(flight);

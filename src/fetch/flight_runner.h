@@ -33,8 +33,8 @@ FairSemaphore::Request fair_request(const FileRef& file, uint64_t bytes);
 
 enum class FlightPriority : uint8_t {
   kDemand,    // a reader waits
-  kBatch,     // a load waits; leaves requests to demand reads
-  kPrefetch,  // no reader waits; holds its permit, with its memory, already
+  kBatch,     // a load waits; holds its permit, with its memory, already
+  kPrefetch,  // nobody waits; holds its permit, with its memory, already
 };
 
 class FlightRunner {
@@ -51,6 +51,9 @@ class FlightRunner {
   uint64_t read_bytes_min(const FileRef& file) const;
   // For prefetch of `bytes`; returns nothing if the store is busy or memory is short.
   std::optional<StoreLimiter::Permit> try_prefetch(const FileRef& file, uint64_t bytes);
+  // For a load of `bytes`: waits behind demand reads. The load claims its flight afterwards, so
+  // that a reader of the same bytes never waits behind the load.
+  Task<Result<StoreLimiter::Permit>> admit_load(Context context, FileRefPtr file, uint64_t bytes);
   // Removes evicted ranges from the table.
   void remove_evicted(const BufferCache::Evicted& evicted);
 
@@ -62,7 +65,7 @@ class FlightRunner {
 
   // Returns nothing after close().
   std::optional<Gate::Holder> enter() { return gate_.enter(); }
-  // `permit` is empty except for prefetch.
+  // `permit` is empty for kDemand.
   void launch(FlightPtr flight, FlightPriority priority, StoreLimiter::Permit permit,
               Gate::Holder token);
 
@@ -78,7 +81,10 @@ class FlightRunner {
   // this object.
   Task<> run(Gate::Holder token, FlightPtr flight, FlightPriority priority,
              StoreLimiter::Permit permit);
-  Task<Result<StoreLimiter::Permit>> admit(FlightPtr flight, bool low_priority);
+  Task<Result<StoreLimiter::Permit>> admit(Context context, FileRefPtr file, uint64_t bytes,
+                                           bool low_priority);
+  // Requests of `bytes` that the file's store takes now.
+  unsigned concurrency_hint(const FileRef& file, uint64_t bytes) const;
   Task<Result<>> request(FlightPtr flight);
   Task<Result<>> fill(FileRefPtr file, ByteRange range, Context context, std::span<std::byte> into,
                       ReadProgress progress);
@@ -105,7 +111,8 @@ class FlightRunner {
   Executor& executor_;
   FlightTable& table_;
   BufferCache& memory_;
-  FairSemaphore in_flight_;  // bytes, of all stores
+  FairSemaphore in_flight_;   // bytes, of all stores
+  FairSemaphore load_bytes_;  // of loads, part of in_flight_; taken before their request
   Gate gate_;
   std::atomic<uint64_t> requests_in_flight_ = 0;
   std::stop_source closing_;

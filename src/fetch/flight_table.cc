@@ -75,6 +75,22 @@ bool FlightTable::covers(const FileId& id, ByteRange range, uint64_t* generation
   return file != of.files.end() && file->second.gaps(range).empty();
 }
 
+uint64_t FlightTable::unclaimed_bytes(const FileId& id,
+                                      const std::vector<ByteRange>& missing) const {
+  const Shard& of = shard(id);
+  std::lock_guard lock(of.mutex);
+  auto file = of.files.find(id);
+  uint64_t bytes = 0;
+  for (const ByteRange& range : missing) {
+    if (file == of.files.end()) {
+      bytes += range.size;
+      continue;
+    }
+    for (const ByteRange& gap : file->second.gaps(range)) bytes += gap.size;
+  }
+  return bytes;
+}
+
 std::optional<FlightTable::Claim> FlightTable::claim(const FileRefPtr& file, ByteRange wanted,
                                                      const std::vector<ByteRange>& missing,
                                                      std::optional<uint64_t> generation,

@@ -54,6 +54,9 @@ class FlightTable {
   // Returns true if memory or flights cover all of `range`; delivers nothing.
   bool covers(const FileId& id, ByteRange range, uint64_t* generation) const;
 
+  // Returns the number of bytes of `missing` that are neither in memory nor in flight.
+  uint64_t unclaimed_bytes(const FileId& id, const std::vector<ByteRange>& missing) const;
+
   // Starts flights for the bytes of `missing` without one, and returns where each part of `wanted`
   // is available. Returns nothing if `generation` is given and is not the present one.
   std::optional<Claim> claim(const FileRefPtr& file, ByteRange wanted,

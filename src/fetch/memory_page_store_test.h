@@ -110,6 +110,7 @@ class MemoryPageStore : public PageStore {
   PageStoreStats stats() const override {
     PageStoreStats stats{};
     stats.used_bytes = bytes();
+    stats.capacity_bytes = capacity_;
     return stats;
   }
 

@@ -6,9 +6,11 @@
 #include <latch>
 #include <optional>
 #include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "runtime/executor.h"
+#include "source/source.h"
 
 namespace leat {
 namespace {
@@ -17,7 +19,7 @@ using Permit = StoreLimiter::Permit;
 
 std::vector<Permit> take_prefetch(StoreLimiter& limiter, unsigned concurrency) {
   std::vector<Permit> permits;
-  while (auto permit = limiter.try_prefetch(concurrency)) {
+  while (auto permit = limiter.try_prefetch(0, concurrency)) {
     permits.push_back(*std::move(permit));
     if (permits.size() > 1000) break;
   }
@@ -26,18 +28,19 @@ std::vector<Permit> take_prefetch(StoreLimiter& limiter, unsigned concurrency) {
 
 // Waits in the executor; null if the context ended first.
 std::optional<Permit> acquire(Executor& executor, StoreLimiter& limiter,
-                              FairSemaphore::Request request, Context context = {}) {
+                              FairSemaphore::Request request, Context context = {},
+                              unsigned concurrency = 16) {
   std::optional<Permit> taken;
   std::latch done(1);
   struct Run {
     static Task<> take(StoreLimiter* limiter, FairSemaphore::Request request, Context context,
-                       std::optional<Permit>* taken, std::latch* done) {
-      auto permit = co_await limiter->acquire(context, request);
+                       unsigned concurrency, std::optional<Permit>* taken, std::latch* done) {
+      auto permit = co_await limiter->acquire(context, request, concurrency);
       if (permit) taken->emplace(*std::move(permit));
       done->count_down();
     }
   };
-  executor.spawn(Run::take(&limiter, request, std::move(context), &taken, &done));
+  executor.spawn(Run::take(&limiter, request, std::move(context), concurrency, &taken, &done));
   done.wait();
   return taken;
 }
@@ -86,6 +89,58 @@ TEST(StoreLimiter, DemandReadsCountAgainstPrefetchLimit) {
   auto demand = acquire(executor, limiter, {});
   ASSERT_TRUE(demand);
   EXPECT_EQ(take_prefetch(limiter, 8).size(), 5u);
+}
+
+TEST(StoreLimiter, FollowsTheConcurrencyOfTheSource) {
+  StoreLimiter limiter(1024);
+  std::vector<Permit> held = take_prefetch(limiter, 400);
+  EXPECT_EQ(held.size(), 300u);
+  held.clear();
+  EXPECT_EQ(take_prefetch(limiter, 4000).size(), 768u);
+  EXPECT_EQ(take_prefetch(limiter, 8).size(), 6u);
+}
+
+// A source that fails everything takes one request. It must hear of the others: each may wait there
+// for its own time.
+TEST(StoreLimiter, ReadsOfAFailingStoreWaitInTheSource) {
+  Executor executor({.threads = 1});
+  StoreLimiter limiter(1024);
+  std::vector<Permit> held;
+  while (auto permit = acquire(executor, limiter, {}, held.size() < 32 ? Context{} : ended(), 1)) {
+    held.push_back(*std::move(permit));
+  }
+  EXPECT_EQ(held.size(), 32u);
+}
+
+TEST(StoreLimiter, AWaiterContinuesWhenTheSourceTakesMore) {
+  Executor executor({.threads = 1});
+  StoreLimiter limiter(1024);
+  std::vector<Permit> held;
+  for (int i = 0; i < 40; ++i) held.push_back(*acquire(executor, limiter, {}, {}, 32));
+  std::latch granted(1);
+  struct Run {
+    static Task<> take(StoreLimiter* limiter, std::latch* granted) {
+      auto permit = co_await limiter->acquire({}, {}, 32);
+      EXPECT_TRUE(permit);
+      granted->count_down();
+    }
+  };
+  executor.spawn(Run::take(&limiter, &granted));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(granted.try_wait());
+  limiter.update(0, 64);
+  granted.wait();
+}
+
+TEST(StoreLimiter, LargeRequestsLeaveSmallOnesAlone) {
+  Executor executor({.threads = 1});
+  StoreLimiter limiter(4);
+  std::vector<Permit> large;
+  for (int i = 0; i < 4; ++i) {
+    large.push_back(*acquire(executor, limiter, {.cost = kSmallRequestBytes + 1}));
+  }
+  EXPECT_FALSE(acquire(executor, limiter, {.cost = kSmallRequestBytes + 1}, ended()));
+  EXPECT_TRUE(acquire(executor, limiter, {.cost = kSmallRequestBytes}));
 }
 
 TEST(StoreLimiter, ReleasedPermitMakesRoom) {

@@ -62,6 +62,7 @@ struct JobProgress {
   // load: files of mounts that do not cache them on disk; not in any other number.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
+  bool background = false;             // load: behind the readers of an epoch; nobody requested it
   uint64_t files_already_present = 0;  // copy: part of files_done that already existed
   // refresh: numbers of names.
   uint64_t added = 0, changed = 0, removed = 0;

@@ -20,6 +20,8 @@ class JobCache {
  public:
   virtual ~JobCache() = default;
 
+  // Returns how many bytes it can hold; the maximum if that is not known.
+  virtual uint64_t capacity_bytes() const { return UINT64_MAX; }
   // Caches all of `range` on disk. Returns the bytes that had to be fetched. Errors: kNoSpace if
   // the cache has no space; kUnsupported for a file that its mount does not cache on disk.
   virtual Task<Result<uint64_t>> ensure(Context context, FileRefPtr file, ByteRange range) = 0;

@@ -112,6 +112,7 @@ std::shared_ptr<Job> JobTable::make(uint64_t id, JobSpec spec, FileFilter filter
   LoadOptions load = options_.load;
   load.verify = spec.verify;
   load.bandwidth = spec.bandwidth;
+  load.background = spec.background;
   if (spec.requests > 0) load.pieces_max = spec.requests;
   return std::make_shared<LoadJob>(id, std::move(spec.path), std::move(filter), catalog_, *cache_,
                                    executor_, load);

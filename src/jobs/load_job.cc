@@ -56,12 +56,15 @@ LoadJob::LoadJob(uint64_t id, std::string path, FileFilter filter, Catalog& cata
       options_(options),
       files_(options.files_max),
       pieces_(options.pieces_max),
-      limiter_(options.bandwidth) {}
+      verified_(options.verified_max),
+      limiter_(options.bandwidth) {
+  update([&](JobProgress& progress) { progress.background = options_.background; });
+}
 
 Task<> LoadJob::work(Context context) {
   for (unsigned round = 1;; ++round) {
     co_await load_all(context);
-    if (context.cancelled() || full_.stop_requested()) co_return;
+    if (context.cancelled() || full_.stop_requested() || options_.background) co_return;
     const JobProgress evicted = co_await count_evicted(context);
     if (evicted.files_total == 0 || context.cancelled()) co_return;
     if (round >= options_.rounds_max) {
@@ -145,6 +148,10 @@ Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingP
                                 const FileSelector* selector) {
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
     if (!is_cached_on_disk(cursor.view()) || !selector->matches(cursor.view().name)) continue;
+    if (options_.background && !fits(cursor.view().size)) {
+      if (is_nearly_full()) co_return false;
+      continue;
+    }
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
     auto holder = gate_->enter();
@@ -152,6 +159,19 @@ Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingP
                                join_path(directory, cursor.view().name), cursor.entry().ref));
   }
   co_return true;
+}
+
+bool LoadJob::fits(uint64_t bytes) {
+  const uint64_t capacity = cache_.capacity_bytes();
+  if (bytes > capacity - capacity / 10 - begun_bytes_) return false;
+  begun_bytes_ += bytes;
+  return true;
+}
+
+// Then the walk over the names that are left is in vain.
+bool LoadJob::is_nearly_full() const {
+  const uint64_t capacity = cache_.capacity_bytes();
+  return begun_bytes_ >= capacity - capacity / 8;
 }
 
 Task<> LoadJob::load_file(Gate::Holder holder, Semaphore::Permit slot, Context context,
@@ -164,6 +184,8 @@ Task<> LoadJob::load_file(Gate::Holder holder, Semaphore::Permit slot, Context c
   if (loaded && options_.verify) loaded = co_await verify_version(context, now);
   if (loaded) {
     update([](JobProgress& progress) { ++progress.files_done; });
+  } else if (options_.background && loaded.error().code() == StatusCode::kNoSpace) {
+    // Another load, or the readers, need the space.
   } else if (loaded.error().code() != StatusCode::kCancelled || !full_.stop_requested()) {
     note_error(std::move(path), std::move(loaded).error());
   }
@@ -218,7 +240,7 @@ Task<Result<>> LoadJob::load_version(Context context, FileRefPtr ref) {
 
 Task<Result<>> LoadJob::verify_version(Context context, FileRefPtr ref) {
   for (const ByteRange piece : pieces_of(*ref)) {
-    auto slot = co_await pieces_.acquire(context, 1, "a load");
+    auto slot = co_await verified_.acquire(context, 1, "a load");
     if (!slot) co_return Error(slot.error());
     Result<uint64_t> fetched = co_await cache_.verify_range(context, ref, piece);
     if (!fetched) co_return Error(fetched.error());
@@ -275,6 +297,7 @@ Task<> LoadJob::load_piece(Gate::Holder holder, Semaphore::Permit slot, Context 
 
 void LoadJob::note_rejection() {
   if (++rejections_ < options_.rejections_max || !full_.request_stop()) return;
+  if (options_.background) return;
   note_error(path(),
              Status(StatusCode::kNoSpace,
                     fmt::format("the load of '{}' was ended: the cache had no space {} times "

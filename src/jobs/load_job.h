@@ -19,13 +19,19 @@
 namespace leat {
 
 struct LoadOptions {
-  unsigned files_max = 16;   // loaded concurrently
-  unsigned pieces_max = 16;  // concurrent requests, over all files
+  // Files and pieces that are loaded or wait for the store's limiter. It bounds the requests; more
+  // that wait here would only take memory.
+  unsigned files_max = 1024;
+  unsigned pieces_max = 1024;
+  unsigned verified_max = 16;  // pieces that are read from the cache's disk at once
   // So many pieces in a row without space in the page store end the job. Otherwise it would fetch
   // the rest of the data in vain.
   unsigned rejections_max = 32;
   bool verify = false;     // as in JobSpec
   uint64_t bandwidth = 0;  // as in JobSpec
+  // Ends without an error when it has looked at nine tenths of the cache's capacity: more would
+  // evict what it has just loaded.
+  bool background = false;
   // Walks again until everything is cached at the end of a walk, at most so often. In a cluster,
   // data loaded while a worker was away lies on failover workers.
   unsigned rounds_max = 1;
@@ -53,6 +59,9 @@ class LoadJob : public PerFileJob {
   Task<> load_piece(Gate::Holder holder, Semaphore::Permit slot, Context context, Version* version,
                     ByteRange piece);
   void note_rejection();
+  // Whether a file of `bytes` still fits; only a load in the background asks.
+  bool fits(uint64_t bytes);
+  bool is_nearly_full() const;
   void note_loaded(FileRefPtr ref);
   Task<JobProgress> count_evicted(Context context);
   void note_evicted(const JobProgress& evicted);
@@ -62,10 +71,12 @@ class LoadJob : public PerFileJob {
   const LoadOptions options_;
   Semaphore files_;
   Semaphore pieces_;
+  Semaphore verified_;
   BandwidthLimiter limiter_;
   std::unique_ptr<Gate> gate_;  // of the present walk
   std::stop_source full_;       // stopped when the page store has no space
   std::atomic<unsigned> rejections_ = 0;
+  uint64_t begun_bytes_ = 0;        // of files that were started; guarded by the task that walks
   std::mutex mutex_;                // leaf
   std::vector<FileRefPtr> loaded_;  // a sample: each stands for loaded_share_ files
   uint64_t loaded_share_ = 1;       // a power of two

@@ -172,7 +172,7 @@ TEST_F(LoadJobTest, ChangedFileIsLoadedInItsNewVersion) {
 }
 
 TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
-  start();
+  start({.load = {.files_max = 16}});
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
   source_->block_reads();
   uint64_t id = jobs_->start(JobKind::kLoad, "/data/dir")->id;
@@ -188,7 +188,7 @@ TEST_F(LoadJobTest, CancelEndsItWhileTheStoreStillWorks) {
 
 // So that percentage and remaining time are known from the first second on.
 TEST_F(LoadJobTest, TotalsAreFinalBeforeTheFilesAreLoaded) {
-  start();
+  start({.load = {.files_max = 16}});
   for (int i = 0; i < 50; ++i) source_->put("dir/" + std::to_string(i), "0123456789");
   source_->put("dir/a/below", "0123456789");
   source_->put("dir/b/c/d/below", "0123456789");

@@ -17,6 +17,7 @@ class LocalJobCache : public JobCache {
   LocalJobCache(Fetcher& fetcher, PageStore& store, HostCache* cache, Executor& executor)
       : fetcher_(fetcher), store_(store), cache_(cache), executor_(executor) {}
 
+  uint64_t capacity_bytes() const override { return store_.stats().capacity_bytes; }
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr file, ByteRange range) override {
     return fetcher_.ensure(std::move(context), std::move(file), range);
   }

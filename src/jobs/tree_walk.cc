@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-constexpr size_t kListingsAhead = 4;
+constexpr size_t kListingsAhead = 32;
 // Names searched for the next directory without leaving the thread.
 constexpr uint64_t kInlineSearchMax = 10'000;
 

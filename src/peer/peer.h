@@ -23,6 +23,10 @@ namespace leat {
 
 class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
 
+// Concurrent reads of each size that one process sends to all workers. Workers are near, so a few
+// times what one of them processes at once is enough, also where the store is far from them.
+inline constexpr unsigned kPeerConcurrency = 256;
+
 // Sent with each request: the sender's ring epoch, and why this worker receives it.
 struct PeerRoute {
   int64_t epoch = 0;

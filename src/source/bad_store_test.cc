@@ -147,7 +147,7 @@ TEST_F(BadStoreTest, ThrottlingIsHiddenFromReaders) {
     EXPECT_EQ(counts.faults, 40u);
     // Most throttled requests are of the first moment.
     EXPECT_LT(counts.throttled, asked / 2);
-    EXPECT_LT(source_->concurrency_hint(), 64u) << "those who ask ahead are told";
+    EXPECT_LT(source_->concurrency_hint(0), 64u) << "those who ask ahead are told";
   }
 }
 

@@ -33,6 +33,8 @@ struct SourceCapabilities {
   // Minimum size of reads that are not cached on disk. It is small where a request is cheap and the
   // store reads ahead by itself.
   uint64_t read_bytes_min = kBlockBytes;
+  // A listing may begin after any key, as if that were a token.
+  bool lists_from_any_key = false;
   // Directories are real: they exist without objects in them (POSIX, HDFS).
   bool real_directories = false;
 
@@ -83,7 +85,7 @@ struct StatRequest {
 struct ListRequest {
   std::string prefix;      // "" or ends in '/'
   bool recursive = false;  // false: one level, deeper keys folded into prefixes
-  std::string token;       // next_token of the previous page; empty for the first
+  std::string token{};     // next_token of the previous page; empty for the first
   AttemptTimeouts timeouts = {};
   Clock::duration age_max{0};  // as in StatRequest
 };
@@ -180,6 +182,10 @@ struct OpenRequest {
   uint64_t object_size = 0;  // as far as the caller knows it; 0: unknown
 };
 
+// Maximum size of a small read. Small and large ones have concurrency limits of their own: the
+// first wait for the store's latency, the others for its bandwidth.
+inline constexpr uint64_t kSmallRequestBytes = 256 * kKiB;
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -188,9 +194,17 @@ class Source {
   // "s3://bucket", for messages.
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
-  // Number of concurrent requests that the store takes now, at least 1; the maximum for a source
-  // without such a limit. A hint for prefetching: further requests wait, none is rejected.
-  virtual unsigned concurrency_hint() const { return std::numeric_limits<unsigned>::max(); }
+  // Number of concurrent reads of `bytes` that the store takes now, at least 1; the maximum for a
+  // source without such a limit. A hint: further requests wait, none is rejected.
+  virtual unsigned concurrency_hint(uint64_t bytes) const {
+    static_cast<void>(bytes);
+    return std::numeric_limits<unsigned>::max();
+  }
+
+  // Whether the store's last answers were failures.
+  virtual bool failing() const { return false; }
+  // Returns the first-byte latency of stats and reads that 99 % stay below lately; zero: unknown.
+  virtual Clock::duration first_byte_p99() const { return {}; }
 
   // Returns how long names may be cached after the request to the store. The bound holds whatever
   // freshness the mount has, unless names never change. A source that receives invalidations

@@ -48,7 +48,7 @@ def test_reload_changes_reloadable_options_only(leat, mounted, file):
                                              "waiting": ["fetch.requests_per_store_max"]}
     told = options(leat)
     assert told["log.level"]["value"] == "debug"
-    assert told["fetch.requests_per_store_max"]["value"] == "32"
+    assert told["fetch.requests_per_store_max"]["value"] == "1024"
     assert leat.daemon_pid() == pid
     # Said again it is no change, and still waits.
     assert leat.json("config", "reload") == {"changed": [], "waiting": ["fetch.requests_per_store_max"]}

@@ -143,8 +143,8 @@ def test_other_options_of_a_running_daemon_fail(leat, source, mnt, folder):
     second.mkdir()
     done = leat.run("mount", source, second, "--config", config, check=False)
     assert done.returncode == 1
-    assert "fetch.requests_per_store_max = 32, not 7" in done.stderr
-    config.write_text("[fetch]\nrequests_per_store_max = 32\n")
+    assert "fetch.requests_per_store_max = 1024, not 7" in done.stderr
+    config.write_text("[fetch]\nrequests_per_store_max = 1024\n")
     leat.run("mount", source, second, "--config", config)
 
 

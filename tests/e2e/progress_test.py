@@ -86,7 +86,7 @@ class Terminal:
 
 
 def test_a_load_says_how_fast_and_how_long_yet(leat, front, bucket, folder):
-    mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"))
+    mounted = leat.mount(front, bucket, os.path.join(folder, "mnt"), "-o", "requests_per_second=20")
     shown = Terminal(leat, "load", mounted)
     shown.wait_for_growth(LINE)
     # The job is the daemon's: what goes on, and how to end it.

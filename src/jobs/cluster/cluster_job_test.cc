@@ -259,7 +259,7 @@ TEST_F(ClusterJobsTest, NextLeaderResumesJobs) {
   auto second = leader("b");
   source_->block_reads();
   const uint64_t id = add(*second, {.kind = JobKind::kLoad, .path = "/data/dir"});
-  ASSERT_TRUE(wait_until([&] { return source_->blocked_reads() == 16; }));
+  ASSERT_TRUE(wait_until([&] { return source_->blocked_reads() == 20; }));
   ASSERT_TRUE(wait_until([&] { return second->store->find(id)->starts == 1; }));
   cut_off(*first);
   ASSERT_TRUE(wait_until([&] { return second->election->leads(); }));
@@ -352,7 +352,7 @@ TEST_F(ClusterJobsTest, OneIsCancelledWhereverThatIsAsked) {
   auto second = leader("b");
   source_->block_reads();
   const uint64_t id = add(*first, {.kind = JobKind::kLoad, .path = "/data/dir"});
-  ASSERT_TRUE(wait_until([&] { return source_->blocked_reads() == 16; }));
+  ASSERT_TRUE(wait_until([&] { return source_->blocked_reads() == 20; }));
   ASSERT_TRUE(wait_until([&] { return second->store->find(id).has_value(); }));
   ASSERT_TRUE(executor_.block_on(second->store->cancel(patient(), id)));
   EXPECT_EQ(ended(*second, id).info.state, JobState::kCancelled);

@@ -37,6 +37,7 @@ class ReplicaSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
+  unsigned concurrency_hint(uint64_t) const override { return kPeerConcurrency; }
 
   Task<Result<SourceObject>> stat(Context, StatRequest) override { co_return names(); }
   Task<Result<ListPage>> list(Context, ListRequest) override { co_return names(); }

@@ -75,6 +75,7 @@ class ClusterSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return options_.name; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
+  unsigned concurrency_hint(uint64_t) const override { return kPeerConcurrency; }
   Clock::duration metadata_ttl_max() const override {
     if (options_.invalidations_live == nullptr || options_.invalidations_live())
       return Clock::duration::max();

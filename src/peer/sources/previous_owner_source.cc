@@ -27,7 +27,11 @@ class PreviousOwnerSource : public Source {
   const StoreId& id() const override { return store_->id(); }
   const std::string& name() const override { return store_->name(); }
   const SourceCapabilities& capabilities() const override { return store_->capabilities(); }
-  unsigned concurrency_hint() const override { return store_->concurrency_hint(); }
+  unsigned concurrency_hint(uint64_t bytes) const override {
+    return store_->concurrency_hint(bytes);
+  }
+  Clock::duration first_byte_p99() const override { return store_->first_byte_p99(); }
+  bool failing() const override { return store_->failing(); }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
     return store_->stat(std::move(context), std::move(request));

@@ -94,7 +94,11 @@ class ConfinedFiles : public Source {
   const StoreId& id() const override { return files_->id(); }
   const std::string& name() const override { return files_->name(); }
   const SourceCapabilities& capabilities() const override { return files_->capabilities(); }
-  unsigned concurrency_hint() const override { return files_->concurrency_hint(); }
+  unsigned concurrency_hint(uint64_t bytes) const override {
+    return files_->concurrency_hint(bytes);
+  }
+  Clock::duration first_byte_p99() const override { return files_->first_byte_p99(); }
+  bool failing() const override { return files_->failing(); }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {request.key}));

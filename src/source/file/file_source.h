@@ -41,6 +41,8 @@ class FileSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
+  // Twice the threads of FilePool: more would wait there, with their memory.
+  unsigned concurrency_hint(uint64_t) const override { return 32; }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants: the queue moves only in grant(), from its head; an entry is queued, granted,
-// or removed. Only the first entry waits for a time, all others for an event, so a free permit or a
-// token wakes one caller.
+// Invariants: the queues move only in grant(), from their heads; an entry is queued, granted, or
+// removed. Only heads wait for a time, all others for an event, so a free permit or a token wakes
+// one caller.
 #include "source/retry/request_pacer.h"
 
 #include <algorithm>
@@ -29,7 +29,9 @@ class RequestPacer::Waiter {
     Events events;
     {
       std::lock_guard lock(pacer_.mutex_);
-      entry_.at = pacer_.queue_.insert(pacer_.queue_.end(), &entry_);
+      entry_.number = ++pacer_.arrivals_;
+      Queue& queue = pacer_.class_of(bytes).queue;
+      entry_.at = queue.insert(queue.end(), &entry_);
       pacer_.grant(now, events);
     }
     set(events);
@@ -41,10 +43,11 @@ class RequestPacer::Waiter {
     Events events;
     {
       std::lock_guard lock(pacer_.mutex_);
+      SizeClass& of = pacer_.class_of(entry_.bytes);
       if (entry_.granted) {
-        --pacer_.in_flight_;
+        --of.in_flight;
       } else {
-        pacer_.queue_.erase(entry_.at);
+        of.queue.erase(entry_.at);
       }
       pacer_.grant(now, events);
     }
@@ -57,7 +60,7 @@ class RequestPacer::Waiter {
   }
   Permit claim() {
     claimed_ = true;
-    return Permit(&pacer_);
+    return {&pacer_, entry_.bytes};
   }
 
   struct Next {
@@ -93,7 +96,8 @@ class RequestPacer::Waiter {
 RequestPacer::RequestPacer(PacerOptions options, std::shared_ptr<Timer> timer)
     : options_(options),
       timer_(std::move(timer)),
-      concurrency_limit_(options.concurrency_min, options.concurrency_max),
+      small_(options.concurrency),
+      large_(options.concurrency),
       adaptive_(0, 1),
       requests_(options.requests_per_second, 1),
       bytes_(static_cast<double>(options.bytes_per_second), 0) {
@@ -113,22 +117,33 @@ Task<Result<RequestPacer::Permit>> RequestPacer::acquire(Context context, uint64
   co_return waiter.claim();
 }
 
-void RequestPacer::release() {
+void RequestPacer::release(uint64_t bytes) {
   Clock::time_point now = timer_->now();
   Events events;
   {
     std::lock_guard lock(mutex_);
-    LEAT_CHECK(in_flight_ > 0);
-    --in_flight_;
+    SizeClass& of = class_of(bytes);
+    LEAT_CHECK(of.in_flight > 0);
+    --of.in_flight;
     grant(now, events);
   }
   set(events);
 }
 
+// Returns the class of the longest waiting request that the concurrency limits admit.
+RequestPacer::SizeClass* RequestPacer::next_class(Clock::time_point now) {
+  SizeClass* next = nullptr;
+  for (SizeClass* of : {&small_, &large_}) {
+    if (of->queue.empty() || of->in_flight >= of->limit.limit(now)) continue;
+    if (next == nullptr || of->queue.front()->number < next->queue.front()->number) next = of;
+  }
+  return next;
+}
+
 void RequestPacer::grant(Clock::time_point now, Events& events) {
   adaptive_.set_rate(now, adaptive_rate_.limit(now));
-  while (!queue_.empty() && in_flight_ < concurrency_limit_.limit(now)) {
-    QueueEntry& first = *queue_.front();
+  while (SizeClass* of = next_class(now)) {
+    QueueEntry& first = *of->queue.front();
     if (!std::exchange(first.trimmed, true)) trim(now);
     Clock::time_point ready = ready_at(first);
     if (ready > now) {
@@ -141,17 +156,18 @@ void RequestPacer::grant(Clock::time_point now, Events& events) {
     }
     take(first);
     first.granted = true;
-    ++in_flight_;
-    queue_.pop_front();
+    ++of->in_flight;
+    of->queue.pop_front();
     resume(first, events);
   }
   update_demand(now);
 }
 
 void RequestPacer::update_demand(Clock::time_point now) {
-  const bool has_waiters = !queue_.empty() || throttled_waiters_ > 0;
+  const bool has_waiters = !small_.queue.empty() || !large_.queue.empty() || throttled_waiters_ > 0;
   const bool pausing = now < paused_until_;
-  adaptive_rate_.set_demand(now, in_flight_ > 0 || (has_waiters && !pausing));
+  const bool in_flight = small_.in_flight + large_.in_flight > 0;
+  adaptive_rate_.set_demand(now, in_flight || (has_waiters && !pausing));
 }
 
 RequestPacer::ThrottledWaiter RequestPacer::wait_throttled() {
@@ -194,15 +210,19 @@ void RequestPacer::responded(Clock::duration first_byte, Clock::duration whole, 
   Clock::time_point now = timer_->now();
   std::lock_guard lock(mutex_);
   adaptive_rate_.accepted(now, whole);
-  if (first_byte > Clock::duration::zero()) concurrency_limit_.responded(now, first_byte);
-  smooth(whole_seconds_, std::chrono::duration<double>(whole).count());
-  smooth(bytes_each_, static_cast<double>(bytes));
+  SizeClass& of = class_of(bytes);
+  if (first_byte > Clock::duration::zero())
+    of.limit.responded(now, first_byte, whole, of.in_flight);
+  smooth(of.whole_seconds, std::chrono::duration<double>(whole).count());
+  smooth(of.bytes_each, static_cast<double>(bytes));
 }
 
 void RequestPacer::throttled() {
   Clock::time_point now = timer_->now();
   std::lock_guard lock(mutex_);
   adaptive_rate_.throttled(now);
+  small_.limit.throttled(now);
+  large_.limit.throttled(now);
   adaptive_.set_rate(now, adaptive_rate_.limit(now));
 }
 
@@ -217,19 +237,20 @@ Clock::time_point RequestPacer::paused_until() const {
   return paused_until_;
 }
 
-unsigned RequestPacer::concurrency_hint() const {
+unsigned RequestPacer::concurrency_hint(uint64_t bytes) const {
   Clock::time_point now = timer_->now();
   std::lock_guard lock(mutex_);
   if (now < paused_until_) return 1;
-  double limit = concurrency_limit_.limit(now);
-  if (whole_seconds_ == 0) return static_cast<unsigned>(limit);
+  SizeClass& of = class_of(bytes);
+  double limit = of.limit.limit(now);
+  if (of.whole_seconds == 0) return static_cast<unsigned>(limit);
   auto bounded_by = [&](double per_second) {
     // One more than by Little's law: a request may wait for its token while others are in flight.
-    if (per_second > 0) limit = std::min(limit, std::ceil(per_second * whole_seconds_) + 1);
+    if (per_second > 0) limit = std::min(limit, std::ceil(per_second * of.whole_seconds) + 1);
   };
   bounded_by(adaptive_rate_.limit(now));
   bounded_by(options_.requests_per_second);
-  if (bytes_each_ > 0) bounded_by(static_cast<double>(options_.bytes_per_second) / bytes_each_);
+  if (of.bytes_each > 0) bounded_by(static_cast<double>(options_.bytes_per_second) / of.bytes_each);
   return static_cast<unsigned>(limit);
 }
 
@@ -241,12 +262,12 @@ double RequestPacer::rate() const {
 
 unsigned RequestPacer::in_flight() const {
   std::lock_guard lock(mutex_);
-  return in_flight_;
+  return small_.in_flight + large_.in_flight;
 }
 
 size_t RequestPacer::waiting() const {
   std::lock_guard lock(mutex_);
-  return queue_.size();
+  return small_.queue.size() + large_.queue.size();
 }
 
 }  // namespace leat

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestPacer: the request limiter of a store, with one FIFO queue. It bounds the concurrent
-// requests by the concurrency limit, and the rate by what the store was seen to accept and what the
-// mount allows. Thread-safe. Must outlive its permits and all callers that wait in acquire().
+// RequestPacer: the request limiter of a store. It bounds the concurrent requests by the
+// concurrency limit, small and large ones apart, and the rate by what the store was seen to accept
+// and what the mount allows. First in, first out, except that a request passes those of the other
+// size while their limit is reached. Thread-safe. Must outlive its permits and all callers that
+// wait in acquire().
 #pragma once
 
 #include <cstdint>
@@ -18,14 +20,14 @@
 #include "source/retry/concurrency_limit.h"
 #include "source/retry/timer.h"
 #include "source/retry/token_bucket.h"
+#include "source/source.h"
 
 namespace leat {
 
 struct PacerOptions {
-  unsigned concurrency_min = 4;  // at least 1
-  unsigned concurrency_max = 64;
-  double requests_per_second = 0;  // zero: no ceiling
-  uint64_t bytes_per_second = 0;   // zero: no ceiling
+  ConcurrencyOptions concurrency{};  // of small requests, and of large ones
+  double requests_per_second = 0;    // zero: no ceiling
+  uint64_t bytes_per_second = 0;     // zero: no ceiling
 };
 
 class RequestPacer {
@@ -33,17 +35,19 @@ class RequestPacer {
   // One request in flight while this lives.
   class Permit {
    public:
-    Permit(Permit&& other) noexcept : pacer_(std::exchange(other.pacer_, nullptr)) {}
+    Permit(Permit&& other) noexcept
+        : pacer_(std::exchange(other.pacer_, nullptr)), bytes_(other.bytes_) {}
     Permit& operator=(Permit&&) = delete;
     ~Permit() {
-      if (pacer_ != nullptr) pacer_->release();
+      if (pacer_ != nullptr) pacer_->release(bytes_);
     }
 
    private:
     friend class RequestPacer;
-    explicit Permit(RequestPacer* pacer) : pacer_(pacer) {}
+    Permit(RequestPacer* pacer, uint64_t bytes) : pacer_(pacer), bytes_(bytes) {}
 
     RequestPacer* pacer_;
+    uint64_t bytes_;
   };
 
   // While this lives, a throttled caller waits elsewhere to retry.
@@ -70,8 +74,8 @@ class RequestPacer {
   // are callers: each entry lies in the frame of its coroutine.
   Task<Result<Permit>> acquire(Context context, uint64_t bytes, const char* what);
 
-  // Reports the outcome of a request that had a permit. `first_byte` is zero if the source does not
-  // report it.
+  // Reports the outcome of a request that has a permit. `first_byte` is zero if the source does not
+  // report it, or if it does not measure the store's queue.
   void responded(Clock::duration first_byte, Clock::duration whole, uint64_t bytes);
   void throttled();
   ThrottledWaiter wait_throttled();
@@ -79,9 +83,9 @@ class RequestPacer {
   void pause(Clock::duration requested);
   Clock::time_point paused_until() const;
 
-  // Returns how many requests can be in flight now without waiting here: the concurrency limit, or
-  // fewer if a rate is the limit. At least 1.
-  unsigned concurrency_hint() const;
+  // Returns how many requests of `bytes` can be in flight now without waiting here: the concurrency
+  // limit, or fewer if a rate is the limit. At least 1.
+  unsigned concurrency_hint(uint64_t bytes) const;
   // Requests per second that the store accepts; zero: no limit known.
   double rate() const;
   unsigned in_flight() const;
@@ -91,6 +95,7 @@ class RequestPacer {
   // One caller's queue entry, in its coroutine's frame.
   struct QueueEntry {
     uint64_t bytes;
+    uint64_t number = 0;           // of its arrival
     Timer::Event event = nullptr;  // resumes the caller; null while it runs
     bool granted = false;
     bool trimmed = false;  // the buckets collect tokens for it
@@ -100,10 +105,26 @@ class RequestPacer {
   };
   class Waiter;
   using Events = std::vector<Timer::Event>;
+  using Queue = std::list<QueueEntry*>;
+  // Requests of one size class.
+  struct SizeClass {
+    explicit SizeClass(ConcurrencyOptions options) : limit(options) {}
 
-  void release();
+    Queue queue;
+    unsigned in_flight = 0;
+    ConcurrencyLimit limit;
+    // Smoothed over responses; turns a rate into a number of concurrent requests.
+    double whole_seconds = 0;
+    double bytes_each = 0;
+  };
+
+  void release(uint64_t bytes);
   void add_waiters(int change);
   // The functions below expect mutex_ to be held.
+  SizeClass& class_of(uint64_t bytes) const {
+    return bytes <= kSmallRequestBytes ? small_ : large_;
+  }
+  SizeClass* next_class(Clock::time_point now);
   void grant(Clock::time_point now, Events& events);
   void update_demand(Clock::time_point now);
   void trim(Clock::time_point now);
@@ -115,16 +136,12 @@ class RequestPacer {
   const PacerOptions options_;
   const std::shared_ptr<Timer> timer_;
   mutable std::mutex mutex_;  // leaf; events are set after it is released
-  std::list<QueueEntry*> queue_;
-  unsigned in_flight_ = 0;
+  mutable SizeClass small_, large_;
+  uint64_t arrivals_ = 0;
   int throttled_waiters_ = 0;
-  mutable ConcurrencyLimit concurrency_limit_;
   mutable AdaptiveRate adaptive_rate_;
   TokenBucket adaptive_, requests_, bytes_;
   Clock::time_point paused_until_ = Clock::time_point::min();
-  // Smoothed over responses; turns a rate into a number of concurrent requests.
-  double whole_seconds_ = 0;
-  double bytes_each_ = 0;
 };
 
 }  // namespace leat

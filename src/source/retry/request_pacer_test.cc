@@ -61,19 +61,19 @@ class RequestPacerTest : public ::testing::Test {
 };
 
 TEST_F(RequestPacerTest, ConcurrencyLimitIsNeverExceeded) {
-  open({.concurrency_min = 1, .concurrency_max = 3});
+  open({.concurrency = {.min = 1, .start = 3, .max = 3}});
   for (int i = 0; i < 9; ++i) spawn(i, 100ms);
   clock_->run_for(50ms);
   EXPECT_EQ(pacer_->in_flight(), 3u);
   EXPECT_EQ(pacer_->waiting(), 6u);
-  EXPECT_EQ(pacer_->concurrency_hint(), 3u);
+  EXPECT_EQ(pacer_->concurrency_hint(0), 3u);
   clock_->run();
   EXPECT_EQ(came_.back().second, 200ms);
   expect_empty();
 }
 
 TEST_F(RequestPacerTest, FirstComeFirstServed) {
-  open({.concurrency_min = 1, .concurrency_max = 2, .requests_per_second = 100});
+  open({.concurrency = {.min = 1, .start = 2, .max = 2}, .requests_per_second = 100});
   std::vector<int> expected;
   for (int i = 0; i < 200; ++i) {
     expected.push_back(i);
@@ -132,7 +132,7 @@ TEST_F(RequestPacerTest, IdleSecondsAreNotSavedUp) {
 }
 
 TEST_F(RequestPacerTest, NoTokensGatherWhileTheLimitIsReached) {
-  open({.concurrency_min = 1, .concurrency_max = 1, .requests_per_second = 100});
+  open({.concurrency = {.min = 1, .start = 1, .max = 1}, .requests_per_second = 100});
   spawn(0, 10s);
   for (int i = 1; i < 100; ++i) spawn(i, 0ms);
   clock_->run_for(10s + 1ms);
@@ -147,7 +147,7 @@ TEST_F(RequestPacerTest, PauseBlocksAllForAtMost30Seconds) {
   pacer_->pause(2s);
   pacer_->pause(1s);
   for (int i = 0; i < 5; ++i) spawn(i, 0ms);
-  EXPECT_EQ(pacer_->concurrency_hint(), 1u);
+  EXPECT_EQ(pacer_->concurrency_hint(0), 1u);
   clock_->run();
   for (const auto& [who, when] : came_) EXPECT_EQ(when, 2s) << who;
   pacer_->pause(1h);
@@ -165,7 +165,7 @@ TEST_F(RequestPacerTest, PauseBlocksAWaiterToo) {
 }
 
 TEST_F(RequestPacerTest, CancelledWaitersLeaveNoPermitTaken) {
-  open({.concurrency_min = 1, .concurrency_max = 2, .requests_per_second = 10});
+  open({.concurrency = {.min = 1, .start = 2, .max = 2}, .requests_per_second = 10});
   std::map<int, std::stop_source> stops;
   Context late;
   late.deadline = clock_->start() + 300ms;
@@ -188,7 +188,7 @@ TEST_F(RequestPacerTest, CancelledWaitersLeaveNoPermitTaken) {
 }
 
 TEST_F(RequestPacerTest, PermitOfACancelledWaiterIsPassedOn) {
-  open({.concurrency_min = 1, .concurrency_max = 1});
+  open({.concurrency = {.min = 1, .start = 1, .max = 1}});
   std::stop_source stop;
   spawn(0, 1s);
   spawn(1, 1s, 0, Context().with_cancel(stop.get_token()));
@@ -200,11 +200,40 @@ TEST_F(RequestPacerTest, PermitOfACancelledWaiterIsPassedOn) {
   expect_empty();
 }
 
+TEST_F(RequestPacerTest, SmallAndLargeRequestsHaveOwnLimits) {
+  constexpr uint64_t kLarge = kSmallRequestBytes + 1;
+  open({.concurrency = {.min = 1, .start = 2, .max = 2}});
+  for (int i = 0; i < 4; ++i) spawn(i, 100ms, kLarge);
+  for (int i = 4; i < 8; ++i) spawn(i, 100ms, kSmallRequestBytes);
+  clock_->run_for(50ms);
+  EXPECT_EQ(order(), (std::vector<int>{0, 1, 4, 5})) << "small ones pass large ones that wait";
+  EXPECT_EQ(pacer_->in_flight(), 4u);
+  EXPECT_EQ(pacer_->waiting(), 4u);
+  pacer_->responded(50ms, 100ms, kLarge);
+  EXPECT_EQ(pacer_->concurrency_hint(kLarge), 2u);
+  EXPECT_EQ(pacer_->concurrency_hint(0), 2u);
+  clock_->run();
+  EXPECT_EQ(came_.back().second, 100ms);
+  expect_empty();
+}
+
+TEST_F(RequestPacerTest, ARateOrdersBothSizesByArrival) {
+  open({.requests_per_second = 100});
+  std::vector<int> expected;
+  for (int i = 0; i < 100; ++i) {
+    expected.push_back(i);
+    spawn(i, 1ms, i % 3 == 0 ? 2 * kSmallRequestBytes : 0);
+  }
+  clock_->run();
+  EXPECT_EQ(order(), expected);
+  expect_empty();
+}
+
 TEST_F(RequestPacerTest, HintFollowsTheRate) {
   open({.requests_per_second = 100});
-  EXPECT_EQ(pacer_->concurrency_hint(), 64u) << "nothing known yet";
+  EXPECT_EQ(pacer_->concurrency_hint(0), 64u) << "nothing known yet";
   pacer_->responded(50ms, 100ms, 0);
-  EXPECT_EQ(pacer_->concurrency_hint(), 11u);
+  EXPECT_EQ(pacer_->concurrency_hint(0), 11u);
 }
 
 }  // namespace

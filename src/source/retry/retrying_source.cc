@@ -27,8 +27,9 @@ using Outcome = Attempts::Outcome;
 constexpr Clock::duration kThrottledDelayMax = std::chrono::seconds(1);
 
 const MetricFamily kConcurrencyLimit(MetricType::kGauge, "leat_source_concurrency_limit",
-                                     "Present limit of concurrent requests to the store",
-                                     "store,store_id", Stability::kExperimental);
+                                     "Present limit of concurrent requests to the store, by size: "
+                                     "small reads have at most 256 KiB",
+                                     "store,store_id,size", Stability::kExperimental);
 const MetricFamily kRate(MetricType::kGauge, "leat_source_rate_limit_requests_per_second",
                          "Learnt request rate of the store, requests per second; 0: no limit seen",
                          "store,store_id", Stability::kExperimental);
@@ -66,9 +67,13 @@ RetryingSource::RetryingSource(SourcePtr inner, RetryOptions options)
       object_latency_(options_.attempt_timeout_min, options_.attempt_timeout_max),
       listing_latency_(options_.list_timeout_min, options_.attempt_timeout_max),
       random_(options_.seed != 0 ? options_.seed : std::random_device{}()),
-      concurrency_gauge_(
-          kConcurrencyLimit, [this] { return static_cast<double>(concurrency_hint()); },
-          labels_of(*inner_)),
+      small_limit_gauge_(
+          kConcurrencyLimit, [this] { return static_cast<double>(concurrency_hint(0)); },
+          labels_of(*inner_) + R"(,size="small")"),
+      large_limit_gauge_(
+          kConcurrencyLimit,
+          [this] { return static_cast<double>(concurrency_hint(kSmallRequestBytes + 1)); },
+          labels_of(*inner_) + R"(,size="large")"),
       rate_gauge_(
           kRate, [this] { return pacer_.rate(); }, labels_of(*inner_)),
       metrics_(labels_of(*inner_)),
@@ -77,10 +82,10 @@ RetryingSource::RetryingSource(SourcePtr inner, RetryOptions options)
   LEAT_CHECK(options_.attempts_max >= 1);
 }
 
-unsigned RetryingSource::concurrency_hint() const {
+unsigned RetryingSource::concurrency_hint(uint64_t bytes) const {
   return breaker_.open_state(timer_->now())
              ? 1
-             : std::min(pacer_.concurrency_hint(), inner_->concurrency_hint());
+             : std::min(pacer_.concurrency_hint(bytes), inner_->concurrency_hint(bytes));
 }
 
 Task<Result<SourceObject>> RetryingSource::stat(Context context, StatRequest request) {
@@ -210,8 +215,8 @@ bool RetryingSource::record_outcome(const Operation& operation, Attempts& attemp
       }
       budget_.earn();
       if (known != nullptr) known->responded(now, first_byte);
-      pacer_.responded(known != nullptr ? report.first_byte : Clock::duration{}, attempts.whole,
-                       operation.bytes);
+      pacer_.responded(operation.kind == Kind::kObject ? report.first_byte : Clock::duration{},
+                       attempts.whole, operation.bytes);
       return false;
     case Outcome::kThrottled:
       source_metrics::throttled.add();

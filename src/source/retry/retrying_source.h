@@ -59,7 +59,9 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   const StoreId& id() const override { return inner_->id(); }
   const std::string& name() const override { return inner_->name(); }
   const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
-  unsigned concurrency_hint() const override;
+  unsigned concurrency_hint(uint64_t bytes) const override;
+  bool failing() const override { return health_->failing(); }
+  Clock::duration first_byte_p99() const override { return object_latency_.p99(timer_->now()); }
 
   // Returns kUnavailable and kThrottled only after all that the options and the deadline allow. The
   // message then has the number of attempts and the reason why they ended. With an `io_timeout` and
@@ -148,10 +150,11 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   RequestPacer pacer_;
   CircuitBreaker breaker_;
   RetryBudget budget_;
-  FirstByteLatency object_latency_, listing_latency_;
+  mutable FirstByteLatency object_latency_;
+  FirstByteLatency listing_latency_;
   std::mutex random_mutex_;  // leaf
   std::mt19937_64 random_;
-  const Gauge concurrency_gauge_, rate_gauge_;
+  const Gauge small_limit_gauge_, large_limit_gauge_, rate_gauge_;
   StoreMetrics metrics_;
   const std::shared_ptr<StoreHealth> health_;
   const std::string waits_text_;  // "up to 5m"; empty: no request waits

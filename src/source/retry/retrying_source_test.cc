@@ -57,8 +57,8 @@ TEST_F(RetryingSourceTest, IsTheSourceThatItHolds) {
   EXPECT_EQ(retrying_->id(), inner_->id());
   EXPECT_EQ(retrying_->name(), inner_->name());
   EXPECT_TRUE(retrying_->capabilities().conditional_read);
-  EXPECT_EQ(inner_->concurrency_hint(), std::numeric_limits<unsigned>::max());
-  EXPECT_EQ(retrying_->concurrency_hint(), options_.pacer.concurrency_max);
+  EXPECT_EQ(inner_->concurrency_hint(0), std::numeric_limits<unsigned>::max());
+  EXPECT_EQ(retrying_->concurrency_hint(0), options_.pacer.concurrency.start);
 }
 
 TEST_F(RetryingSourceTest, TemporaryFailureIsRetried) {
@@ -178,7 +178,7 @@ TEST_F(RetryingSourceTest, OpenCircuitFailsWithTheLastError) {
   EXPECT_EQ(source_metrics::circuit_opened.value() - openings, 1u);
   EXPECT_THAT(done.error().message(), HasSubstr("(10 attempts; the store has failed every"));
   EXPECT_THAT(done.error().message(), HasSubstr("is probed again in 1 s)"));
-  EXPECT_EQ(retrying_->concurrency_hint(), 1u);
+  EXPECT_EQ(retrying_->concurrency_hint(0), 1u);
 
   const double before = clock_->seconds();
   done = read();
@@ -193,7 +193,7 @@ TEST_F(RetryingSourceTest, OpenCircuitFailsWithTheLastError) {
   clock_->run_for(1s);
   EXPECT_TRUE(read());
   EXPECT_TRUE(read());
-  EXPECT_EQ(retrying_->concurrency_hint(), options_.pacer.concurrency_max);
+  EXPECT_EQ(retrying_->concurrency_hint(0), options_.pacer.concurrency.start);
 }
 
 // Stalls until the timeout, `silent` times.
@@ -289,7 +289,7 @@ TEST_F(RetryingSourceTest, RetryAfterHoldsTheWholeStore) {
 
   with(3s);
   EXPECT_FALSE(read(within(1s)));
-  EXPECT_EQ(retrying_->concurrency_hint(), 1u);
+  EXPECT_EQ(retrying_->concurrency_hint(0), 1u);
   const double asked = began.at(0);
   ASSERT_TRUE(read()) << "another request";
   EXPECT_NEAR(began.at(1) - asked, 3, 0.001);
@@ -301,7 +301,7 @@ TEST_F(RetryingSourceTest, RetryAfterHoldsTheWholeStore) {
 }
 
 TEST_F(RetryingSourceTest, CancelledCallerReturnsAtOnce) {
-  options_.pacer.concurrency_min = options_.pacer.concurrency_max = 1;
+  options_.pacer.concurrency = {.min = 1, .start = 1, .max = 1};
   Staller staller{clock_, 1'000'000};
   open([&](ScriptedSource::Attempt attempt) {
     return Staller::answer(&staller, std::move(attempt));
@@ -371,9 +371,12 @@ TEST_F(RetryingSourceTest, LimitAndRateAreObservable) {
   open(std::vector<StatusCode>{});
   std::string text = metrics_text();
   const std::string labels =
-      fmt::format("{{store=\"scripted://bucket\",store_id=\"{}\"}}", inner_->id().to_hex());
-  EXPECT_THAT(text, HasSubstr("leat_source_concurrency_limit" + labels + " 64"));
-  EXPECT_THAT(text, HasSubstr("leat_source_rate_limit_requests_per_second" + labels + " 0"));
+      fmt::format("store=\"scripted://bucket\",store_id=\"{}\"", inner_->id().to_hex());
+  for (const char* size : {"small", "large"}) {
+    EXPECT_THAT(text, HasSubstr(fmt::format("leat_source_concurrency_limit{{{},size=\"{}\"}} 64",
+                                            labels, size)));
+  }
+  EXPECT_THAT(text, HasSubstr("leat_source_rate_limit_requests_per_second{" + labels + "} 0"));
 }
 
 }  // namespace

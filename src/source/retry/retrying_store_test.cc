@@ -288,9 +288,9 @@ TEST_F(RetryingStoreTest, QueueInTheStoreShrinksTheLimit) {
   store_.parallel = 8;
   open();
   callers(4, 10s, 100ms);
-  EXPECT_EQ(retrying_->concurrency_hint(), 64u);
+  EXPECT_EQ(retrying_->concurrency_hint(0), 64u);
   callers(64, 40s);
-  unsigned window = retrying_->concurrency_hint();
+  unsigned window = retrying_->concurrency_hint(0);
   finish();
   std::cout << fmt::format("window {} for a store that does 8 at a time; {:.0f}/s of 160\n", window,
                            goodput(30s, 50s));

@@ -45,7 +45,7 @@ class Stress {
     options.backoff_max = 20 * unit;
     options.attempt_timeout_min = options.list_timeout_min = 10 * unit;
     options.attempt_timeout_max = 40 * unit;
-    options.pacer.concurrency_max = 16;
+    options.pacer.concurrency.max = 16;
     options.pacer.requests_per_second = 0.8e9 * 8 / static_cast<double>(unit.count());
     options.pacer.bytes_per_second = static_cast<uint64_t>(options.pacer.requests_per_second * 60);
     options.breaker = {
@@ -89,7 +89,7 @@ class Stress {
     EXPECT_EQ(retrying_->pacer().waiting(), 0u);
     EXPECT_EQ(inner_->in_flight(), 0u);
     EXPECT_LE(inner_->in_flight_max(), 16u);
-    EXPECT_LE(retrying_->concurrency_hint(), 16u);
+    EXPECT_LE(retrying_->concurrency_hint(0), 16u);
   }
   std::string told() const {
     return fmt::format("{} requests wanted, {} asked, {} served, {} given up\n", wanted_.load(),

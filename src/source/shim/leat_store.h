@@ -76,10 +76,11 @@ typedef enum leat_version_kind {
 
 typedef struct leat_abilities {
   leat_version_kind version;
-  uint8_t conditional_read; /* reads can demand such a version */
-  uint8_t real_directories; /* they exist by themselves; listings of a missing one fail */
-  uint8_t writes;           /* can be changed at all */
-  uint8_t write_if_absent;  /* a leat_condition that it knows */
+  uint8_t conditional_read;   /* reads can demand such a version */
+  uint8_t lists_from_any_key; /* any key is a token of a listing */
+  uint8_t real_directories;   /* they exist by themselves; listings of a missing one fail */
+  uint8_t writes;             /* can be changed at all */
+  uint8_t write_if_absent;    /* a leat_condition that it knows */
   uint8_t write_if_version;
   uint8_t repeats_parts; /* a part that failed with LEAT_UNAVAILABLE may be appended again */
   uint8_t copies;        /* by itself */

@@ -105,6 +105,7 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   const leat_abilities abilities = leat_store_abilities(store_.get());
   version_kind_ = to_kind(abilities.version);
   capabilities_.conditional_read = abilities.conditional_read != 0;
+  capabilities_.lists_from_any_key = abilities.lists_from_any_key != 0;
   capabilities_.real_directories = abilities.real_directories != 0;
   capabilities_.writes = abilities.writes != 0;
   capabilities_.write_if_absent = abilities.write_if_absent != 0;

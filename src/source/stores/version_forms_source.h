@@ -24,7 +24,11 @@ class VersionFormsSource : public Source {
   const StoreId& id() const override { return inner_->id(); }
   const std::string& name() const override { return inner_->name(); }
   const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
-  unsigned concurrency_hint() const override { return inner_->concurrency_hint(); }
+  unsigned concurrency_hint(uint64_t bytes) const override {
+    return inner_->concurrency_hint(bytes);
+  }
+  Clock::duration first_byte_p99() const override { return inner_->first_byte_p99(); }
+  bool failing() const override { return inner_->failing(); }
 
   // Returns the version in the form of the listing once an object with two forms was seen; each
   // stat then needs an additional listing of its key.

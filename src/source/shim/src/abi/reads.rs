@@ -61,6 +61,7 @@ pub unsafe extern "C" fn leat_store_abilities(store: *const StoreHandle) -> Abil
     Abilities {
         version: store.version_kind(),
         conditional_read: (store.conditional_read() != VersionKind::None) as u8,
+        lists_from_any_key: store.lists_from_any_key() as u8,
         real_directories: store.has_real_directories() as u8,
         writes: changes.writes as u8,
         write_if_absent: changes.if_absent as u8,

@@ -41,6 +41,7 @@ pub struct COption {
 pub struct Abilities {
     pub version: VersionKind,
     pub conditional_read: u8,
+    pub lists_from_any_key: u8,
     pub real_directories: u8,
     pub writes: u8,
     pub write_if_absent: u8,

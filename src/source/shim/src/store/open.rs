@@ -31,6 +31,7 @@ pub struct Store {
     pub over_http: bool,
     pub dialect: Dialect,
     pub writes: WriteMode,
+    pub lists_from_any_key: bool,
     pub real_directories: bool,
     /// Reads beyond the end fail with an unspecific error.
     pub has_sizes_only: bool,
@@ -74,6 +75,7 @@ impl Store {
             dialect: parts.dialect,
             writes: parts.writes,
             has_sizes_only: style == ListStyle::Directories,
+            lists_from_any_key: style == ListStyle::StartAfter,
             real_directories: matches!(style, ListStyle::Directories | ListStyle::Index),
         })
     }
@@ -92,6 +94,10 @@ impl Store {
 
     pub fn version_kind(&self) -> VersionKind {
         self.dialect.version
+    }
+
+    pub fn lists_from_any_key(&self) -> bool {
+        self.lists_from_any_key
     }
 
     pub fn has_real_directories(&self) -> bool {

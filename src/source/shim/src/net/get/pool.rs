@@ -10,8 +10,9 @@ use super::route::Origin;
 
 /// Shorter than the minute after which servers close connections.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-const IDLE_OF_ORIGIN_MAX: usize = 64;
-const IDLE_TOTAL_MAX: usize = 256;
+/// As many as may be in flight to one store: with fewer, each burst would make them again.
+const IDLE_OF_ORIGIN_MAX: usize = 1024;
+const IDLE_TOTAL_MAX: usize = 2048;
 
 struct Idle {
     connection: Connection,
