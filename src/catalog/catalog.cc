@@ -60,6 +60,8 @@ RefreshResult compare(const std::string& name, const std::optional<Result<Catalo
   return result;
 }
 
+constexpr Clock::duration kFirstPageWaitMax = std::chrono::seconds(1);
+
 Status ending() {
   return {StatusCode::kUnavailable, "the catalog is ending"};
 }
@@ -114,7 +116,11 @@ class CatalogImpl : public Catalog {
   std::optional<Result<CatalogEntry>> try_cached(std::string_view path);
   Task<Result<CatalogEntry>> look_up_in_directory(Context context, DirectoryPtr directory,
                                                   std::string name);
-  Task<Result<>> wait_for_listing(Context context, DirectoryPtr directory, uint64_t seen);
+  Clock::duration first_page_wait(const Directory& directory) const;
+  enum class Patience { kUntilItEnds, kForOnePage };
+  // Returns whether the listing has ended. With kForOnePage it may go on without this caller.
+  Task<Result<bool>> wait_for_listing(Context context, DirectoryPtr directory, uint64_t seen,
+                                      Patience patience = Patience::kUntilItEnds);
   Task<Result<CatalogEntry>> wait_for_check(Context context, DirectoryPtr directory,
                                             std::string name, bool shared);
   Result<> check_still_serves(const Directory& directory) const;
@@ -260,10 +266,12 @@ Task<Result<CatalogEntry>> CatalogImpl::look_up_in_directory(Context context,
   }
   if (need == Directory::Need::kListing) {
     if (auto failure = parent_error(directory->path())) co_return Error(*std::move(failure));
-    Result<> listed = co_await wait_for_listing(context, directory, seen);
+    Result<bool> listed =
+        co_await wait_for_listing(context, directory, seen, Patience::kForOnePage);
     if (!listed) {
       co_return Error(explain(listed.error(), fmt::format("{}/{}", directory->path(), name)));
     }
+    if (!*listed) co_return co_await wait_for_check(context, directory, name, /*shared=*/true);
   }
   if (auto known = directory->last_answer(name)) co_return *std::move(known);
   // A change was reported after the listing began.
@@ -310,7 +318,8 @@ Task<Result<ListingPtr>> CatalogImpl::list(Context context, std::string path) {
   if (auto known = directory->listing_state(tree_->now())) {
     listed = *std::move(known);
   } else {
-    listed = co_await wait_for_listing(context, directory, seen);
+    Result<bool> ended = co_await wait_for_listing(context, directory, seen);
+    if (!ended) listed = Error(ended.error());
   }
   if (tree_->replaced(*directory)) co_return co_await list(context, path);
   // A directory that exists only because it leads to a mount.
@@ -335,20 +344,38 @@ Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
                                                   directory.path(), directory.mount()->entry.path));
 }
 
-Task<Result<>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
-                                             uint64_t seen) {
+// Longer than an answer of this store takes.
+Clock::duration CatalogImpl::first_page_wait(const Directory& directory) const {
+  const Clock::duration usual = directory.mount()->source->first_byte_p99();
+  return std::max(tree_->options().first_page_wait, std::min(usual * 3 / 2, kFirstPageWaitMax));
+}
+
+Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
+                                                 uint64_t seen, Patience patience) {
   std::optional<Gate::Holder> token = gate_.enter();
   if (!token) co_return Error(ending());
   auto [flight, ours] = directory->join_listing(seen, tree_->now());
-  if (!flight) co_return check_still_serves(*directory);
+  if (!flight) {
+    LEAT_CO_CHECK_OK(check_still_serves(*directory));
+    co_return true;
+  }
   auto result = flight->result;
   if (ours) executor_.spawn(run_listing(*std::move(token), tree_, directory, flight, &executor_));
   ScopedSpan span(context, "catalog.listing.wait");
   span.note([&] { return directory->path(); });
+  if (patience == Patience::kForOnePage) {
+    Result<bool> page = co_await flight->first_page->wait(
+        context.with_timeout(first_page_wait(*directory)), "listing a directory");
+    LEAT_CO_CHECK_OK(context.check("listing a directory"));
+    // A store that fails gets no further requests for the same names.
+    const bool waits = !page && directory->mount()->source->failing();
+    if (!waits && !result->ready()) co_return false;
+  }
   Result<bool> listed = co_await result->wait(context, "listing a directory");
   span.adopt(flight->trace);
   if (!listed) co_return Error(listed.error());
-  co_return check_still_serves(*directory);
+  LEAT_CO_CHECK_OK(check_still_serves(*directory));
+  co_return true;
 }
 
 Task<Result<CatalogEntry>> CatalogImpl::wait_for_check(Context context, DirectoryPtr directory,
@@ -358,7 +385,8 @@ Task<Result<CatalogEntry>> CatalogImpl::wait_for_check(Context context, Director
   auto [flight, ours] = directory->join_check(name, shared, tree_->now());
   auto result = flight->result;
   Clock::time_point asked_at = flight->started_at;
-  if (ours) executor_.spawn(run_check(*std::move(token), tree_, directory, name, flight));
+  if (ours)
+    executor_.spawn(run_check(*std::move(token), tree_, directory, name, flight, &executor_));
   ScopedSpan span(context, "catalog.stat.wait");
   Result<CheckedName> checked = co_await result->wait(context, "looking up a name");
   span.adopt(flight->trace);
@@ -394,7 +422,7 @@ Task<Result<RefreshResult>> CatalogImpl::refresh_name(Context context, std::stri
     const std::string name(last_component(path));
     DirectoryPtr directory =
         tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
-    if (!directory || !directory->loaded()) co_return RefreshResult{};
+    if (!directory || !directory->holds_names()) co_return RefreshResult{};
     auto before = directory->last_answer(name);
     Result<CatalogEntry> after =
         co_await wait_for_check(context, directory, name, /*shared=*/false);
@@ -449,32 +477,6 @@ bool CatalogImpl::mark_stale(std::string_view path, bool changed) {
 }
 
 }  // namespace
-
-std::string_view to_string(NamedChange::Kind kind) {
-  switch (kind) {
-    case NamedChange::Kind::kAdded:
-      return "added";
-    case NamedChange::Kind::kRemoved:
-      return "removed";
-    case NamedChange::Kind::kChanged:
-      break;
-  }
-  return "changed";
-}
-
-void RefreshResult::add(const RefreshResult& more) {
-  added += more.added;
-  changed += more.changed;
-  removed += more.removed;
-  const size_t taken = std::min(more.first.size(), kNamedMax - first.size());
-  first.insert(first.end(), more.first.begin(), more.first.begin() + static_cast<long>(taken));
-}
-
-void RefreshResult::note(NamedChange change) {
-  using Kind = NamedChange::Kind;
-  ++(change.kind == Kind::kAdded ? added : change.kind == Kind::kRemoved ? removed : changed);
-  if (first.size() < kNamedMax) first.push_back(std::move(change));
-}
 
 std::unique_ptr<Catalog> Catalog::create(CatalogOptions options, SourceTable& sources,
                                          Executor& executor) {

@@ -72,6 +72,99 @@ class LateSource : public MemorySource {
   std::atomic<bool> holds_ = false;
 };
 
+// A bucket of which only the first page of two names is listed before release().
+class LongSource : public MemorySource {
+ public:
+  LongSource() : MemorySource("long", 2) {}
+  void hold_first_page() { first_page_ = false; }
+  void fail() { failing_ = true; }
+  bool failing() const override { return failing_; }
+  void release() { gate_->set(true); }
+
+  Task<Result<ListPage>> list(Context context, ListRequest request) override {
+    if (!first_page_ || !request.token.empty()) {
+      Result<bool> open = co_await gate_->wait(context, "a held page");
+      if (!open) co_return Error(open.error());
+    }
+    co_return co_await MemorySource::list(context, std::move(request));
+  }
+
+ private:
+  std::atomic<bool> first_page_ = true, failing_ = false;
+  const std::shared_ptr<SharedPromise<bool>> gate_ = SharedPromise<bool>::make();
+};
+
+TEST_F(CatalogTest, ALookupDoesNotWaitForASecondPage) {
+  auto source = std::make_shared<LongSource>();
+  for (int i = 0; i < 9; ++i) source->put(fmt::format("d/{}", i), std::to_string(i));
+  source->put("d/sub/x", "");
+  mount("/m", source);
+  Answers answers(1);
+  executor_.spawn(list_into(catalog_.get(), Context::background(), "/m/d", &answers));
+  const FileRefPtr ref = lookup("/m/d/8")->ref;
+  EXPECT_EQ(ref->size, 1u);
+  EXPECT_EQ(source->stats(), 2u) << "as a file, and as a directory";
+  EXPECT_EQ(lookup("/m/d/8")->ref, ref);
+  EXPECT_EQ(code_of("/m/d/none"), StatusCode::kNotFound);
+  EXPECT_EQ(code_of("/m/d/none"), StatusCode::kNotFound);
+  EXPECT_EQ(source->stats(), 4u) << "once a name";
+  EXPECT_FALSE(answers.done.try_wait());
+  source->release();
+  answers.done.wait();
+  ASSERT_TRUE(answers.listings.at(0));
+  EXPECT_EQ(names("/m/d").size(), 10u);
+  EXPECT_EQ(lookup("/m/d/8")->ref, ref) << "an open file keeps its FileRef";
+  EXPECT_TRUE(lookup("/m/d/sub")->info.is_directory());
+  EXPECT_EQ(source->stats(), 4u);
+  EXPECT_EQ(source->lists(), 5u);
+}
+
+TEST_F(CatalogTest, ALookupDoesNotWaitForASlowFirstPage) {
+  auto source = std::make_shared<LongSource>();
+  source->put("d/a", "a");
+  source->put("d/sub/", "");
+  source->hold_first_page();
+  make_catalog({.first_page_wait = 1ms});
+  mount("/m", source);
+  EXPECT_TRUE(lookup("/m/d/a"));
+  EXPECT_TRUE(lookup("/m/d/sub")->info.is_directory());
+  EXPECT_EQ(code_of("/m/d/none"), StatusCode::kNotFound);
+  source->release();
+  EXPECT_EQ(names("/m/d"), (std::vector<std::string>{"a", "sub/"}));
+}
+
+TEST_F(CatalogTest, AStoreThatFailsIsAskedForTheListingOnly) {
+  auto source = std::make_shared<LongSource>();
+  source->put("d/a", "a");
+  source->hold_first_page();
+  source->fail();
+  make_catalog({.first_page_wait = 1ms});
+  mount("/m", source);
+  Answers answers(1);
+  executor_.spawn(look_up_into(catalog_.get(), Context::background(), "/m/d/a", &answers));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(answers.done.try_wait());
+  source->release();
+  answers.done.wait();
+  EXPECT_TRUE(answers.entries.at(0));
+  EXPECT_EQ(source->stats(), 0u);
+}
+
+// Names that were checked during the listing, and changed since it began.
+TEST_F(CatalogTest, AListingKeepsWhatWasCheckedDuringIt) {
+  auto source = std::make_shared<LongSource>();
+  for (int i = 0; i < 5; ++i) source->put(fmt::format("d/{}", i), "old");
+  mount("/m", source);
+  EXPECT_EQ(lookup("/m/d/4")->info.size, 3u);
+  source->remove("d/4");
+  catalog_->report_changed("/m/d/4");
+  EXPECT_EQ(code_of("/m/d/4"), StatusCode::kNotFound);
+  source->put("d/5", "new one");
+  EXPECT_EQ(lookup("/m/d/5")->info.size, 7u);
+  source->release();
+  EXPECT_EQ(names("/m/d"), (std::vector<std::string>{"0", "1", "2", "3", "5"}));
+}
+
 TEST_F(CatalogTest, ConcurrentLookupsShareOneListing) {
   for (int i = 0; i < 100; ++i) bucket_->put(fmt::format("d/{}", i), "x");
   mount("/m", bucket_);

@@ -191,6 +191,11 @@ bool Directory::loaded() const {
   return listing_ != nullptr;
 }
 
+bool Directory::holds_names() const {
+  std::lock_guard lock(mutex_);
+  return listing_ != nullptr || !singles_.empty();
+}
+
 ListingPtr Directory::show(std::vector<CatalogEntry> mounted) {
   View view;
   {
@@ -287,6 +292,7 @@ std::pair<CheckFlightPtr, bool> Directory::join_check(const std::string& name, b
   flight->epoch = epoch_;
   flight->started_at = now;
   std::optional<CheckedName> known = known_state(name);
+  flight->before_listing = listing_ == nullptr;
   flight->was_file = known && known->exists && known->ref != nullptr;
   check_flights_[name] = flight;
   return {flight, true};
@@ -386,7 +392,8 @@ DirectoryUpdate Directory::finish_check(const CheckFlightPtr& flight, const std:
       existed && checked->exists &&
       same_content(NameView::of(record_of(name, *before)), NameView::of(record_of(name, *checked)));
   if (same) checked->ref = before->ref;
-  if (!current || !listing_ || flight->epoch != epoch_ || listed_at_.store > flight->started_at) {
+  if (!current || flight->epoch != epoch_) return update;
+  if (listing_ ? listed_at_.store > flight->started_at : !keeps_singles_before_listing()) {
     return update;
   }
   auto single = singles_.find(name);
@@ -395,13 +402,19 @@ DirectoryUpdate Directory::finish_check(const CheckFlightPtr& flight, const std:
   if (existed && !same) {
     const Kind kind = checked->exists ? Kind::kChanged : Kind::kRemoved;
     note_change(update, {name, kind, before->ref == nullptr}, notified);
-  } else if (!existed && checked->exists) {
+  } else if (!existed && checked->exists && listing_) {
     note_change(update, {name, Kind::kAdded, checked->ref == nullptr});
   }
   singles_[name] = SingleName{*checked, flight->started_at, false, false};
   ++revision_;
   update.names_added = recount();
   return update;
+}
+
+// A name may be checked while the first listing takes long; it is not checked again for each
+// access.
+bool Directory::keeps_singles_before_listing() const {
+  return listing_flight_ != nullptr && singles_.size() < kSinglesMax;
 }
 
 void Directory::expire() {

@@ -43,6 +43,8 @@ struct ListingFlight {
   NameTablePtr known;          // the previous listing
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
   RefreshResult differences;  // set before the result
+  // Set with the result, or before it when the store has more than one page of names.
+  std::shared_ptr<SharedPromise<bool>> first_page = SharedPromise<bool>::make();
   std::shared_ptr<SharedPromise<bool>> result = SharedPromise<bool>::make();
   std::shared_ptr<SharedPromise<bool>> notified = SharedPromise<bool>::make();  // listener notified
 };
@@ -53,6 +55,7 @@ struct CheckFlight {
   Clock::time_point started_at;
   Clock::duration age_max{0};
   bool was_file = false;
+  bool before_listing = false;  // nothing of the directory is known
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
   std::shared_ptr<SharedPromise<CheckedName>> result = SharedPromise<CheckedName>::make();
 };
@@ -92,6 +95,8 @@ class Directory {
   // Returns success if the listing is fresh, or the error if the directory is known to be missing.
   std::optional<Result<>> listing_state(Clock::time_point now);
   bool loaded() const;
+  // A listing, or single names that were checked during the first one.
+  bool holds_names() const;
 
   // Returns the names with the sorted `mounted` ones laid over them. Shared between callers while
   // nothing changes.
@@ -166,6 +171,7 @@ class Directory {
   bool listing_is_fresh(Clock::time_point now) const;
   ListingFlightPtr begin_listing_locked(Clock::time_point now);
   std::optional<CheckedName> known_state(std::string_view name) const;
+  bool keeps_singles_before_listing() const;
   // Adds one change. The last argument is true if the listener was already notified.
   void note_change(DirectoryUpdate& update, const NamedChange& change, bool notified = false) const;
   void merge_singles(const ListingFlight& flight, NameTable* table, DirectoryUpdate& update);

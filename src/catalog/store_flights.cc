@@ -17,8 +17,9 @@ Task<> run_listing(Gate::Holder, TreePtr tree, DirectoryPtr directory, ListingFl
   const CatalogOptions& options = tree->options();
   SpillOptions spill{executor, options.names_in_memory_max, options.scratch_directory};
   Clock::duration age = flight->age_max;
-  Result<std::shared_ptr<NameTable>> table =
-      co_await list_directory(context, directory, flight->known, std::move(spill), &age);
+  Result<std::shared_ptr<NameTable>> table = co_await list_directory(
+      context, directory, flight->known, std::move(spill),
+      [&flight] { flight->first_page->set(true); }, &age);
   // A cluster source requested from the store earlier than this request.
   flight->fetch_times.store -= age;
   auto finish = [directory, flight, table] { return directory->finish_listing(*flight, table); };
@@ -32,15 +33,17 @@ Task<> run_listing(Gate::Holder, TreePtr tree, DirectoryPtr directory, ListingFl
   flight->differences = std::move(update.differences);
   tree->evict(update.removed_directories);
   flight->result->set(table ? Result<bool>(true) : Result<bool>(Error(table.error())));
+  if (!flight->first_page->ready()) flight->first_page->set(true);
   tree->apply(update);
   flight->notified->set(true);
 }
 
-Task<> run_check(Gate::Holder, TreePtr tree, DirectoryPtr directory, std::string name,
-                 CheckFlightPtr flight) {
+Task<> run_check(Gate::Holder token, TreePtr tree, DirectoryPtr directory, std::string name,
+                 CheckFlightPtr flight, Executor* executor) {
   Context context = Context::background().with_cancel(tree->stopping()).with_trace(flight->trace);
   Result<CheckedName> checked =
-      co_await check_name(context, directory, name, flight->was_file, flight->age_max);
+      co_await check_name(token.another(), flight->before_listing ? executor : nullptr, context,
+                          directory, name, flight->was_file, flight->age_max);
   DirectoryUpdate update = directory->finish_check(flight, name, checked);
   tree->evict(update.removed_directories);
   flight->result->set(std::move(checked));

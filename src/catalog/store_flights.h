@@ -16,6 +16,6 @@ namespace leat {
 Task<> run_listing(Gate::Holder token, TreePtr tree, DirectoryPtr directory,
                    ListingFlightPtr flight, Executor* executor);
 Task<> run_check(Gate::Holder token, TreePtr tree, DirectoryPtr directory, std::string name,
-                 CheckFlightPtr flight);
+                 CheckFlightPtr flight, Executor* executor);
 
 }  // namespace leat

@@ -8,6 +8,7 @@
 
 #include "catalog/catalog_metrics.h"
 #include "catalog/spilled_names.h"
+#include "source/range_listing.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -143,38 +144,38 @@ Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std
   co_return directory;
 }
 
+Task<> check_object_into(Gate::Holder, Context context, SourcePtr source, std::string key,
+                         PathPolicy policy, Clock::duration age_max,
+                         std::shared_ptr<SharedPromise<CheckedName>> into) {
+  into->set(co_await check_object(context, source, std::move(key), policy, age_max));
+}
+
 }  // namespace
 
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
                                                         NameTablePtr known, SpillOptions spill,
+                                                        std::function<void()> on_first_page,
                                                         Clock::duration* age) {
   SourcePtr source = directory->mount()->source;
   const Clock::duration age_max = std::exchange(*age, Clock::duration{0});
+  Executor* const executor = spill.executor;
   catalog_metrics::listings.add();
   ListingNames names(directory, std::move(known), std::move(spill));
   bool any = false;
-  std::string token;
-  do {
-    ListRequest request{.prefix = directory->key(), .recursive = false, .token = token};
-    request.age_max = age_max;
-    Result<ListPage> page = co_await source->list(context, std::move(request));
-    if (!page && page.error().code() == StatusCode::kUnsupported && !directory->is_mount_root()) {
-      co_return Error(missing_directory(*directory));
-    }
-    if (!page) co_return Error(page.error());
-    any |= !page->objects.empty() || page->skipped > 0;
-    if (!page->next_token.empty() && page->next_token == token) {
-      co_return error(
-          StatusCode::kInternal,
-          fmt::format("{} returned, for the listing of '{}', the same page token twice; "
-                      "the listing would never end",
-                      source->name(), directory->key()));
-    }
-    token = page->next_token;
-    *age = std::max(*age, page->age);
-    Result<> added = co_await names.add(*std::move(page));
-    if (!added) co_return Error(added.error());
-  } while (!token.empty());
+  auto add = [&](ListPage page) {
+    any |= !page.objects.empty() || page.skipped > 0;
+    *age = std::max(*age, page.age);
+    if (!page.next_token.empty() && on_first_page) std::exchange(on_first_page, nullptr)();
+    return names.add(std::move(page));
+  };
+  ListRequest request{.prefix = directory->key(), .recursive = false, .token = {}};
+  request.age_max = age_max;
+  Result<> listed =
+      co_await list_in_ranges(context, source, std::move(request), *executor, std::move(add));
+  if (!listed && listed.error().code() == StatusCode::kUnsupported && !directory->is_mount_root()) {
+    co_return Error(missing_directory(*directory));
+  }
+  if (!listed) co_return Error(listed.error());
   if (!any && !directory->is_mount_root() && !source->capabilities().real_directories) {
     Result<> there = co_await explain_empty(context, directory);
     if (!there) co_return Error(there.error());
@@ -182,8 +183,9 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
   co_return co_await names.finish();
 }
 
-Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_file, Clock::duration age_max) {
+Task<Result<CheckedName>> check_name(Gate::Holder token, Executor* executor, Context context,
+                                     DirectoryPtr directory, std::string name, bool was_file,
+                                     Clock::duration age_max) {
   catalog_metrics::checks.add();
   SourcePtr source = directory->mount()->source;
   const PathPolicy policy = directory->policy().of_file(name);
@@ -193,9 +195,19 @@ Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, st
     if (!checked || checked->exists) co_return checked;
     co_return co_await check_directory(context, source, key + "/", age_max);
   }
+  if (executor == nullptr) {
+    Result<CheckedName> directory_first =
+        co_await check_directory(context, source, key + "/", age_max);
+    if (!directory_first || directory_first->exists) co_return directory_first;
+    co_return co_await check_object(context, source, std::move(key), policy, age_max);
+  }
+  auto object = SharedPromise<CheckedName>::make();
+  executor->spawn(
+      check_object_into(std::move(token), context, source, key, policy, age_max, object));
   Result<CheckedName> checked = co_await check_directory(context, source, key + "/", age_max);
+  Result<CheckedName> file = co_await object->wait(context, "looking up a name");
   if (!checked || checked->exists) co_return checked;
-  co_return co_await check_object(context, source, std::move(key), policy, age_max);
+  co_return file;
 }
 
 }  // namespace leat

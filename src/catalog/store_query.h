@@ -3,6 +3,7 @@
 // differences between stores (real directories, markers); holds no state.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "catalog/memory_name_table.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
+#include "runtime/gate.h"
 #include "runtime/task.h"
 
 namespace leat {
@@ -21,16 +23,20 @@ struct SpillOptions {
   std::string folder;  // empty: all names stay in memory
 };
 
-// Lists all pages. Returns kNotFound if the directory is missing or cannot be addressed,
-// kNotDirectory if it is a file. Names that cannot be shown are skipped, counted and logged once.
-// `age`: in: maximum age of an answer from memory; out: its actual age.
+// Lists all pages. Calls `on_first_page` after the first one if more follow. Returns kNotFound if
+// the directory is missing or cannot be addressed, kNotDirectory if it is a file. Names that cannot
+// be shown are skipped, counted and logged once. `age`: in: maximum age of an answer from memory;
+// out: its actual age.
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
                                                         NameTablePtr known, SpillOptions spill,
+                                                        std::function<void()> on_first_page,
                                                         Clock::duration* age);
 
-// Checks first for a directory, as a listing would show it, unless the name was a file. A name that
-// the store cannot address does not exist.
-Task<Result<CheckedName>> check_name(Context context, DirectoryPtr directory, std::string name,
-                                     bool was_file, Clock::duration age_max);
+// Prefers a directory, as a listing would show it, unless the name was a file. With an `executor`
+// it checks for both at once, else for one after the other; `token` is held until the requests have
+// ended. A name that the store cannot address does not exist.
+Task<Result<CheckedName>> check_name(Gate::Holder token, Executor* executor, Context context,
+                                     DirectoryPtr directory, std::string name, bool was_file,
+                                     Clock::duration age_max);
 
 }  // namespace leat

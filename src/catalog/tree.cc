@@ -219,7 +219,7 @@ std::vector<std::string> Tree::cached_directories(std::string_view path) const {
   {
     std::shared_lock lock(mutex_);
     for (const auto& [at, directory] : directories_) {
-      if (is_at_or_below(at, path) && directory->loaded()) paths.push_back(at);
+      if (is_at_or_below(at, path) && directory->holds_names()) paths.push_back(at);
     }
   }
   std::ranges::sort(paths, [](const auto& a, const auto& b) { return compare_paths(a, b) < 0; });
@@ -231,7 +231,7 @@ std::vector<std::string> Tree::directories_by_use(std::string_view path) const {
   {
     std::shared_lock lock(mutex_);
     for (const auto& [at, directory] : directories_) {
-      if (is_at_or_below(at, path) && directory->loaded()) {
+      if (is_at_or_below(at, path) && directory->holds_names()) {
         used.emplace_back(directory->used_at(), at);
       }
     }

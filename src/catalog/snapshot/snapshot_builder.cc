@@ -13,6 +13,7 @@
 #include "catalog/snapshot/snapshot_writer.h"
 #include "runtime/semaphore.h"
 #include "runtime/shared_promise.h"
+#include "source/range_listing.h"
 
 namespace leat {
 namespace {
@@ -92,26 +93,17 @@ Task<Result<>> add_page(SurveyPtr survey, ListPage page) {
   co_return added;
 }
 
-// Lists one prefix, page after page; `found` receives each page before it is added.
+// Lists one prefix; `found` receives each page before it is added.
 Task<Result<>> list_prefix(SurveyPtr survey, std::string prefix, bool recursive,
                            std::function<void(const ListPage&)> found) {
-  std::string token;
-  do {
-    ListRequest request{.prefix = prefix, .recursive = recursive, .token = token};
-    Result<ListPage> page = co_await survey->source->list(survey->context, std::move(request));
-    if (!page) co_return Error(page.error());
-    if (!page->next_token.empty() && page->next_token == token) {
-      co_return error(
-          StatusCode::kInternal,
-          fmt::format("{} returned, for the listing of '{}', the same page token twice; "
-                      "the listing would never end",
-                      survey->source->name(), prefix));
-    }
-    token = page->next_token;
-    if (found) found(*page);
-    LEAT_CO_CHECK_OK(co_await add_page(survey, *std::move(page)));
-  } while (!token.empty());
-  co_return Result<>();
+  auto add = [&](ListPage page) {
+    if (found) found(page);
+    return add_page(survey, std::move(page));
+  };
+  co_return co_await list_in_ranges(
+      survey->context, survey->source,
+      {.prefix = std::move(prefix), .recursive = recursive, .token = {}}, survey->executor,
+      std::move(add));
 }
 
 // Lists directory by directory, several at once. Pending directories are a stack: a path of a tree
