@@ -123,6 +123,7 @@ Result<> Daemon::serve() {
   };
   jobs.on_ended = [this](uint64_t id) { job_journal_.remove(id); };
   jobs_ = std::make_unique<JobTable>(std::move(jobs), *catalog_, job_cache_.get(), executor_);
+  epoch_loads_ = std::make_unique<EpochLoads>(*jobs_, executor_);
   MountServiceOptions mounting;
   mounting.io_uring = config_.boolean("fuse.io_uring");
   mounting.threads = static_cast<unsigned>(config_.integer("fuse.threads"));
@@ -135,6 +136,7 @@ Result<> Daemon::serve() {
     return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
+  mounting.epochs = epoch_loads_.get();
   mounting.open_cluster = [this](Context context, StoreUrl url, bool must_respond) {
     return cluster_->open_source(std::move(context), std::move(url), must_respond);
   };
@@ -267,6 +269,7 @@ void Daemon::end(Task<> frontends) {
   if (metrics_) executor_.block_on(metrics_->stop());
   gate_.close();
   executor_.block_on(gate_.wait_idle());
+  if (epoch_loads_) executor_.block_on(epoch_loads_->stop());
   if (jobs_) executor_.block_on(jobs_->stop());
   executor_.block_on(damaged_->stop());
   if (mounts_) executor_.block_on(std::move(frontends));
@@ -287,7 +290,15 @@ Task<Result<MountView>> Daemon::mount(Context context, MountRequest request) {
   if (!request.snapshot.empty()) {
     LEAT_CO_TRY(held, co_await snapshots_->open(request.snapshot));
   }
-  co_return co_await mounts_->mount(std::move(context), std::move(request), held.snapshot);
+  const auto load = request.options.find("load");
+  const bool loads = load != request.options.end() && load->second == "on-mount";
+  Result<MountView> mounted =
+      co_await mounts_->mount(std::move(context), std::move(request), held.snapshot);
+  if (!mounted || !loads) co_return mounted;
+  if (Result<JobView> begun = start_job({.kind = "load", .path = mounted->path}); !begun) {
+    log::warning("{} is mounted and not loaded: {}", mounted->path, begun.error().to_string());
+  }
+  co_return mounted;
 }
 
 Task<Result<MountView>> Daemon::change_mount(Context context, MountChange change) {
@@ -361,56 +372,6 @@ InspectionView Daemon::inspection_of(const std::string& folder) const {
   view.requests_in_flight = fetch.requests_in_flight;
   view.unavailable = unavailable_stores();
   return view;
-}
-
-Result<JobView> Daemon::start_job(JobRequest request) {
-  return begin_job(std::move(request), std::nullopt);
-}
-
-Result<JobView> Daemon::begin_job(JobRequest request, std::optional<uint64_t> id) {
-  LEAT_TRY(JobSpec spec, job_spec_of(request));
-  const JobKind kind = spec.kind;
-  if (kind == JobKind::kSnapshot) {
-    LEAT_TRY(spec.output, snapshots_->file_for(request.name));
-  }
-  LEAT_TRY(JobInfo info, jobs_->start(std::move(spec), id));
-  if (kind == JobKind::kLoad) {
-    job_journal_.add(info.id, request);
-    // The job may have ended before add().
-    auto now = jobs_->find(info.id);
-    if (now && now->state != JobState::kRunning) job_journal_.remove(info.id);
-  }
-  return job_view(info);
-}
-
-// Restarts unfinished jobs of a predecessor; each cached file costs one check.
-void Daemon::resume_jobs() {
-  for (JobJournal::Job& job : job_journal_.load()) {
-    const std::string path = job.request.path;
-    Result<JobView> begun = begin_job(std::move(job.request), job.id);
-    if (begun) {
-      log::info("resumed job {}, the load of {}", job.id, path);
-    } else {
-      log::warning("failed to resume job {}, the load of {}: {}", job.id, path,
-                   begun.error().to_string());
-    }
-  }
-}
-
-std::vector<JobView> Daemon::jobs() const {
-  std::vector<JobView> views;
-  for (const JobInfo& info : jobs_->list()) views.push_back(job_view(info));
-  return views;
-}
-
-Result<JobView> Daemon::job(uint64_t id) const {
-  LEAT_TRY(JobInfo info, jobs_->find(id));
-  return job_view(info);
-}
-
-Result<JobView> Daemon::cancel_job(uint64_t id) {
-  LEAT_TRY(JobInfo info, jobs_->cancel(id));
-  return job_view(info);
 }
 
 Task<Result<ObjectPage>> Daemon::cached_objects(Context context, std::string after, size_t limit) {

@@ -14,6 +14,7 @@
 #include "daemon/daemon_history.h"
 #include "daemon/daemon_metrics.h"
 #include "daemon/damaged_files.h"
+#include "daemon/epoch_loads.h"
 #include "daemon/inspection.h"
 #include "daemon/mounts/mount_service.h"
 #include "daemon/pid_file.h"
@@ -128,6 +129,7 @@ class Daemon : public DaemonApi {
   std::unique_ptr<Fetcher> fetcher_;
   std::unique_ptr<LocalJobCache> job_cache_;
   std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<EpochLoads> epoch_loads_;
   std::unique_ptr<MountService> mounts_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<ConsoleServer> console_;

@@ -8,8 +8,9 @@
 namespace leat {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOptions = {
-    "folder_profile", "no_open", "kernel_readahead", "prefetch_window", "prefetch_next_files"};
+constexpr std::array<std::string_view, 6> kOptions = {"folder_profile",      "no_open",
+                                                      "kernel_readahead",    "prefetch_window",
+                                                      "prefetch_next_files", "load"};
 // The kernel's own bound is larger, but bytes beyond one request only add waste.
 constexpr uint64_t kKernelReadaheadMax = 64 * kMiB;
 constexpr uint64_t kKernelReadaheadMin = 4 * kKiB;
@@ -37,6 +38,20 @@ Result<> set_bytes(uint64_t& value, const std::string& option, const std::string
   return {};
 }
 
+Result<> set_load(MountLoad& value, const std::string& text) {
+  if (text == "auto") {
+    value = MountLoad::kAuto;
+  } else if (text == "never") {
+    value = MountLoad::kNever;
+  } else if (text == "on-mount") {
+    value = MountLoad::kOnMount;
+  } else {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("option load={} must be 'auto', 'never' or 'on-mount'", text));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const std::string_view> mount_option_names() {
@@ -49,6 +64,7 @@ Result<MountOptions> parse_mount_options(const std::map<std::string, std::string
     if (option == "no_open") LEAT_CHECK_OK(set_bool(parsed.no_open, option, text));
     if (option == "prefetch_next_files")
       LEAT_CHECK_OK(set_bool(parsed.prefetch_next_files, option, text));
+    if (option == "load") LEAT_CHECK_OK(set_load(parsed.load, text));
     if (option == "kernel_readahead") {
       LEAT_CHECK_OK(set_bytes(parsed.kernel_readahead, option, text, kKernelReadaheadMin,
                               kKernelReadaheadMax));

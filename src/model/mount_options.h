@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // MountOptions: how a mount is served, from option=value pairs.
 //
-//   `folder_profile`       A name for a set of all these options (model/profile.h).
-//   `no_open`              true: the kernel sends no opens; for many small files that do not
-//   change. `kernel_readahead`     Bytes that the kernel reads ahead of a reader. `prefetch_window`
-//   Prefetch window per reader of a file, bytes; 0: none. `prefetch_next_files`  true: prefetch
-//   files before their open if a program reads in order.
+// - `folder_profile`: A name for a set of all these options (model/profile.h).
+// - `no_open`: True: the kernel sends no opens. For many small files that do not change.
+// - `kernel_readahead`: Bytes that the kernel reads ahead of a reader.
+// - `prefetch_window`: Prefetch window per reader of a file, bytes. 0: none.
+// - `prefetch_next_files`: True: prefetch files before their open if a program reads in order.
+// - `load`: what is loaded without a command. `auto`: a tree, while it is read at random. `never`:
+//   nothing. `on-mount`: everything.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +21,14 @@
 
 namespace leat {
 
+enum class MountLoad : uint8_t { kAuto, kNever, kOnMount };
+
 struct MountOptions {
   bool no_open = false;
   uint64_t kernel_readahead = kMiB;
   uint64_t prefetch_window = 64 * kMiB;
   bool prefetch_next_files = true;
+  MountLoad load = MountLoad::kAuto;
 
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };

@@ -37,7 +37,8 @@ TEST(Profile, GivesWayToWhatIsGiven) {
   EXPECT_EQ(all.at("x"), "y");
   EXPECT_EQ(parse_mount_options(all), (MountOptions{.kernel_readahead = 128 * kKiB,
                                                     .prefetch_window = 8 * kMiB,
-                                                    .prefetch_next_files = false}));
+                                                    .prefetch_next_files = false,
+                                                    .load = MountLoad::kNever}));
   EXPECT_EQ(with_profile({{"x", "y"}}), (Options{{"x", "y"}}));
   const auto wrong = with_profile({{"folder_profile", "fast"}});
   ASSERT_FALSE(wrong);

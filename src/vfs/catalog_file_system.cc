@@ -266,6 +266,7 @@ std::shared_ptr<OpenFile> CatalogFileSystem::make_file(const Opening& opening,
   auto file = std::make_shared<VersionedFile>(deps_, opening.node, opening.ref, opening.immutable);
   file->read_from(std::move(local_file));
   opens_total.add();
+  if (deps_.epochs) deps_.epochs->on_open(*opening.node);
   return file;
 }
 
@@ -300,6 +301,7 @@ std::shared_ptr<OpenFile> CatalogFileSystem::open_cached_version(NodeId id) {
   });
   if (!held || held->kind != FileKind::kFile || may_have_local_file(*held->ref)) return nullptr;
   if (deps_.next) deps_.next->on_open(*held, place);
+  if (deps_.epochs) deps_.epochs->on_open(*held);
   return std::make_shared<VersionedFile>(deps_, held, held->ref);
 }
 

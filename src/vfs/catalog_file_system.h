@@ -40,6 +40,11 @@ class CatalogFileSystem : public FileSystem {
             .fault_around_bytes = options.fault_around_bytes,
             .next = NextFilePrefetcher::create(options.executor, catalog, fetcher, store,
                                                [this](const Node& node) { return path_of(node); }),
+            .epochs = options.epochs == nullptr
+                          ? nullptr
+                          : std::make_unique<EpochWatcher>(
+                                *options.epochs, catalog,
+                                [this](const Node& node) { return path_of(node); }, now_),
             .metrics = std::make_unique<MountMetrics>(root_path_),
             .now = now_} {}
 

@@ -139,6 +139,16 @@ struct KernelInvalidation {
   bool pages = false;
 };
 
+// EpochListener: gets reports of trees that are read at random (EpochWatcher).
+class EpochListener {
+ public:
+  virtual ~EpochListener() = default;
+  // The tree at `path`, of the namespace, is read that way. Called again each second while files
+  // are opened or wait for the store. On any thread; must not wait. Returns false if it wants no
+  // more reports of this tree until it is detected again.
+  virtual bool on_epoch(const std::string& path) = 0;
+};
+
 struct FileSystemOptions {
   std::function<Clock::time_point()> now = &Clock::now;
   // Node records for a takeover; may be null, outlives the file system.
@@ -151,6 +161,8 @@ struct FileSystemOptions {
   uint64_t fault_around_bytes = 0;
   // Runs prefetch from file to file; null disables it. Outlives the file system.
   Executor* executor = nullptr;
+  // Loads trees that are read at random; null: none. Outlives the file system.
+  EpochListener* epochs = nullptr;
 };
 
 class FileSystem {

@@ -28,6 +28,7 @@ struct TreeRigOptions {
   std::function<std::vector<VirtualFile>(const FileSystem&)> inspection{};
   InspectionOptions inspection_options{};  // except for the clock
   bool prefetch_next_files = false;        // with prefetch from file to file
+  EpochListener* epochs = nullptr;         // of the file system
   unsigned threads = 0;                    // of the executor (ExecutorOptions)
 };
 
@@ -41,7 +42,8 @@ class TreeRig {
     files = FileSystem::create(options.root, *catalog, *fetcher, store.get(),
                                {.now = clock(),
                                 .records = options.records,
-                                .executor = options.prefetch_next_files ? &executor : nullptr});
+                                .executor = options.prefetch_next_files ? &executor : nullptr,
+                                .epochs = options.epochs});
     if (options.inspection) {
       std::vector<VirtualFile> inspection = options.inspection(*files);
       options.inspection_options.now = clock();

@@ -115,6 +115,8 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
     metrics.from_store.add();
     metrics.store_seconds.observe(deps_.now() - begin);
     streams_.on_stall(range);
+    const bool kept = ref_->cache == CacheUse::kDisk;
+    if (deps_.epochs && kept && !missed_.exchange(true)) deps_.epochs->on_miss(*node_);
   }
   if (deps_.next && !local_) deps_.next->on_stall(*node_);
   metrics.bytes.add(range.size);

@@ -14,6 +14,7 @@
 
 #include "prefetch/mmap_fault_detector.h"
 #include "prefetch/stream.h"
+#include "vfs/epoch_watcher.h"
 #include "vfs/file_system.h"
 #include "vfs/mount_metrics.h"
 #include "vfs/next_file_prefetcher.h"
@@ -31,6 +32,7 @@ struct FileDeps {
   uint64_t prefetch_window_bytes = StreamOptions{}.window_bytes_max;  // of each reader; 0: none
   uint64_t fault_around_bytes = 0;                                    // FileSystemOptions
   std::unique_ptr<NextFilePrefetcher> next{};                         // may be null
+  std::unique_ptr<EpochWatcher> epochs{};                             // may be null
   std::unique_ptr<MountMetrics> metrics{};
   std::function<Clock::time_point()> now = &Clock::now;
 };
@@ -85,6 +87,7 @@ class VersionedFile : public OpenFile {
   StreamTable streams_;
   MmapFaultDetector fault_detector_;
   FailedWait failed_wait_;
+  std::atomic<bool> missed_ = false;  // a read had to wait for the store
 };
 
 }  // namespace leat

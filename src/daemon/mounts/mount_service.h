@@ -41,6 +41,9 @@ struct MountServiceOptions {
   TakeoverState* takeover_state = nullptr;
   // Prefetch budget of all mounts; may be null, outlives the service.
   WindowBudget* windows = nullptr;
+  // Loads trees that are read at random, for mounts with load=auto; may be null, outlives the
+  // service.
+  EpochListener* epochs = nullptr;
   // Called when the last mount is removed, on any thread.
   std::function<void()> on_empty;
   // Returns the content of `.leat` for a mount at `folder` with `files`; null: no mount has one.

@@ -111,7 +111,7 @@ TEST_F(MountServiceEndTest, NestedMountInAnEndedOneIsReaped) {
   mount->flushes.release();
   EXPECT_TRUE(changed.get());
   await_empty();
-  EXPECT_TRUE(mount->destroyed());
+  mount->await_destroyed();
   EXPECT_THAT(rig->paths(), IsEmpty());
 }
 

@@ -76,13 +76,14 @@ std::unique_ptr<FileSystem> MountService::make_file_system(const EntryPtr& entry
   const std::string& folder = entry->request.path;
   const bool set = !options_.disabled_features.contains(FuseFeature::kReadAhead);
   const uint64_t read_around = set ? entry->options.kernel_readahead : kKernelReadAhead;
-  std::unique_ptr<FileSystem> files =
-      FileSystem::create(folder, catalog_, fetcher_, store_,
-                         {.records = records,
-                          .windows = options_.windows,
-                          .prefetch_window_bytes = entry->options.prefetch_window,
-                          .fault_around_bytes = read_around,
-                          .executor = entry->options.prefetch_next_files ? &executor_ : nullptr});
+  std::unique_ptr<FileSystem> files = FileSystem::create(
+      folder, catalog_, fetcher_, store_,
+      {.records = records,
+       .windows = options_.windows,
+       .prefetch_window_bytes = entry->options.prefetch_window,
+       .fault_around_bytes = read_around,
+       .executor = entry->options.prefetch_next_files ? &executor_ : nullptr,
+       .epochs = entry->options.load == MountLoad::kAuto ? options_.epochs : nullptr});
   if (!entry->request.inspection || !options_.inspection) return files;
   std::vector<VirtualFile> inspection = options_.inspection(folder, *files);
   return with_inspection(std::move(files), std::move(inspection));

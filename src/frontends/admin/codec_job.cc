@@ -37,6 +37,7 @@ void decode(const Json& json, JobView& job) {
   get(json, "files_uncached", job.files_uncached);
   get(json, "bytes_uncached", job.bytes_uncached);
   get(json, "files_present", job.files_present);
+  get(json, "automatic", job.automatic);
   get(json, "names_skipped", job.names_skipped);
   for (const Json& item : json.value("skipped", Json::array())) {
     SkippedView& skipped = job.skipped.emplace_back();
@@ -105,6 +106,7 @@ Json to_json(const JobView& job) {
     }
     json["skipped"] = std::move(skipped);
   }
+  if (job.automatic) json["automatic"] = true;
   if (job.kind == "copy") json["files_present"] = job.files_present;
   if (job.kind == "refresh") {
     Json changes = Json::array();

@@ -225,7 +225,8 @@ struct JobView {
   std::string path{};
   // "running", "done", "failed", "cancelled"; of a cluster's jobs also "waiting".
   std::string state{};
-  bool planned = false;  // the totals are final
+  bool planned = false;    // the totals are final
+  bool automatic = false;  // load: behind the readers of an epoch; nobody requested it
   uint64_t files_total = 0, files_done = 0, files_failed = 0;
   uint64_t bytes_total = 0, bytes_done = 0;
   uint64_t bytes_fetched = 0;   // part of bytes_done, fetched from the store
@@ -245,6 +246,8 @@ struct JobView {
   std::optional<StatusCode> code{};   // reason of an incomplete job
 
   bool ended() const { return state != "running" && state != "waiting"; }
+  // For people: the kind, and whether it was requested.
+  std::string title() const { return automatic ? kind + " (auto)" : kind; }
   friend bool operator==(const JobView&, const JobView&) = default;
 };
 

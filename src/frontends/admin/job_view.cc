@@ -24,6 +24,7 @@ JobView job_view(const JobInfo& info) {
   view.kind = to_string(info.kind);
   view.state = to_string(info.state);
   view.planned = info.progress.planned;
+  view.automatic = info.progress.background;
   view.files_total = info.progress.files_total;
   view.files_done = info.progress.files_done;
   view.files_failed = info.progress.errors;

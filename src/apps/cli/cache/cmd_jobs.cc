@@ -77,7 +77,7 @@ class JobsCommand : public Command {
     TextTable table("rllrrl");
     for (const Json& item : answer["jobs"]) {
       LEAT_TRY(JobView job, job_of(endpoints_, item));
-      table.add({std::to_string(job.id), job.kind, job.state,
+      table.add({std::to_string(job.id), job.title(), job.state,
                  fmt::format("{}/{}", job.files_done, pluralize(job.files_total, "file")),
                  format_bytes(job.bytes_done), job.path});
     }
@@ -92,7 +92,7 @@ class JobsCommand : public Command {
       return {};
     }
     LEAT_TRY(JobView job, job_of(endpoints_, answer));
-    print(fmt::format("job {}: {} of {}, {}", job.id, job.kind, printable(job.path), job.state));
+    print(fmt::format("job {}: {} of {}, {}", job.id, job.title(), printable(job.path), job.state));
     print(describe_job(job));
     if (endpoints_.cluster) {
       LEAT_TRY(ClusterJobView of_cluster, from_json<ClusterJobView>(answer));

@@ -166,7 +166,7 @@ void add_jobs(Lines& lines, const TopSample& sample) {
       if (job.bytes_total > 0) state.bytes_total = job.bytes_total;
     }
     const double rate = part_of(static_cast<double>(job.bytes_done), job.seconds);
-    table.add({std::to_string(job.id), job.kind, describe_progress(state, rate), job.path});
+    table.add({std::to_string(job.id), job.title(), describe_progress(state, rate), job.path});
   }
   append_part(lines, table);
 }
