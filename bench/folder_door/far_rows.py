@@ -12,7 +12,7 @@ READERS = 8
 
 
 def mounted(setting):
-    """A mount with an empty cache whose names are known: listing is a row of its own."""
+    """A mount with an empty cache and known names: listing is a row of its own."""
     mount = setting.mount(LeatMount(setting))
     (mount.point / "first").stat()
     list((mount.point / "first").iterdir())

@@ -10,7 +10,7 @@ from rig.store import free_port
 
 
 class FarStore:
-    """As a started Store for who mounts it."""
+    """As a started Store, for a mount."""
 
     def __init__(self, store, delay_ms, jitter_ms=0):
         self.store, self.port = store, free_port()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EpochDetector: detects that the files of a directory tree are read in an order that nobody can
 // foresee, as a training epoch does. Then all of the tree is worth fetching. It gets the files that
-// had to wait for the store, and returns the deepest directory whose files are read that way.
+// had to wait for the store, and returns the deepest directory that is read that way.
 //
 // It looks at trials: in each directory a number of such files in a row, one file in 250, 40 to
 // 400. A trial counts the 64ths of the tree that these files lie in, in name order. At random it

@@ -91,7 +91,7 @@ TEST_F(EpochDetectorTest, NameOrderIsNotDetected) {
   EXPECT_FALSE(read(in_order(0, 320), 1, 320)) << "the smallest tree";
 }
 
-TEST_F(EpochDetectorTest, NameOrderWithMissesHereAndThereIsNotDetected) {
+TEST_F(EpochDetectorTest, NameOrderWithFewMissesIsNotDetected) {
   std::vector<uint64_t> order = in_order(0, 10'000);
   std::erase_if(order, [&](uint64_t) { return random_() % 10 != 0; });
   EXPECT_FALSE(read(order, 1, 10'000)) << "prefetch has the others";

@@ -19,7 +19,7 @@ struct RangeListingOptions {
   unsigned pages_in_order = 4;
 };
 
-// Lists all pages of `request`, whose token is empty. `add` gets each page, one at a time, in any
+// Lists all pages of `request`, which has no token. `add` gets each page, one at a time, in any
 // order of their keys, each key once; next_token is set while more follow. A listing that began
 // before a change may show the state before it, as any listing of several pages. In sequence if the
 // source does not list from any key (SourceCapabilities).

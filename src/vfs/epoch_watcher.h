@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EpochWatcher: finds trees whose files are read at random, as by a training epoch, and reports
+// EpochWatcher: finds trees that are read at random, as by a training epoch, and reports
 // them while the reads go on. Only files that have to wait for the store count: nothing is left to
 // do for a cached tree. Thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree whose files are read at random is loaded behind its readers; others are not."""
+"""A tree that is read at random is loaded behind its readers; others are not."""
 
 import os
 import random
@@ -64,7 +64,7 @@ def test_a_tree_read_at_random_is_loaded(leat, store, bucket, names):
     assert order, "the store was not needed"
 
 
-def test_name_order_and_listings_load_nothing(leat, store, bucket, names):
+def test_name_order_and_lists_load_nothing(leat, store, bucket, names):
     mount = leat.mount(store, bucket, leat.folder / "mnt", freshness="immutable")
     subprocess.run(["find", mount, "-type", "f"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["ls", "-lR", mount], check=True, stdout=subprocess.DEVNULL)
