@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// delay_proxy: a TCP proxy that makes a server on this machine look far away.
-//
-//   delay_proxy LISTEN_PORT SERVER_ADDRESS SERVER_PORT DELAY_MS [JITTER_MS]
+// delay_proxy: a TCP proxy that makes a server on this machine look far away. Arguments:
+// LISTEN_PORT SERVER_ADDRESS SERVER_PORT DELAY_MS [JITTER_MS].
 //
 // Each byte of the server arrives DELAY_MS later, plus up to JITTER_MS at random, in order. The
 // first bytes of a client wait DELAY_MS, as they do for the handshake of a connection. One thread.
