@@ -268,10 +268,10 @@ CLUSTER = Layer("A cluster", "", {
         "cold": most("4 clients read a cold set: bodies asked of the store ÷ the set", 1.01,
                      "times")}, 60, root=True),
     "door": Row("100 KB objects from a worker's cache, signed ÷ a bare Beast server", {
-        "door": Figure("data door, 100 KB objects, per core ÷ a bare Beast server", 0.6)},
+        "door": Figure("peer server, 100 KB objects, per core ÷ a bare Beast server", 0.6)},
         60, root=True),
     "ranges": Row("4 MiB ranges from a worker's cache ÷ raw TCP with sendfile", {
-        "ranges": Figure("data door, 4 MiB ranges, per core ÷ raw TCP with sendfile", 0.8)},
+        "ranges": Figure("peer server, 4 MiB ranges, per core ÷ raw TCP with sendfile", 0.8)},
         60, root=True),
     "ranges-tls": Row("the same with mutual TLS", {
         "ranges_tls": Figure("the same with mutual TLS ÷ raw TCP in clear", None)}, 60, root=True),
