@@ -148,9 +148,15 @@ Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingP
                                 const FileSelector* selector) {
   for (Listing::Cursor cursor = listing->from(0); cursor.next();) {
     if (!is_cached_on_disk(cursor.view()) || !selector->matches(cursor.view().name)) continue;
-    if (options_.background && !fits(cursor.view().size)) {
-      if (is_nearly_full()) co_return false;
-      continue;
+    if (options_.background) {
+      // The capacity follows the free space of the disks.
+      const uint64_t capacity = cache_.capacity_bytes(), size = cursor.view().size;
+      if (begun_bytes_ + size > capacity - capacity / 10) {
+        // Near the end the walk over the names that are left is in vain.
+        if (begun_bytes_ >= capacity - capacity / 8) co_return false;
+        continue;
+      }
+      begun_bytes_ += size;
     }
     auto slot = co_await files_.acquire(context, 1, "a load");
     if (!slot || context.cancelled() || full_.stop_requested()) co_return false;
@@ -159,19 +165,6 @@ Task<bool> LoadJob::begin_files(Context context, std::string directory, ListingP
                                join_path(directory, cursor.view().name), cursor.entry().ref));
   }
   co_return true;
-}
-
-bool LoadJob::fits(uint64_t bytes) {
-  const uint64_t capacity = cache_.capacity_bytes();
-  if (bytes > capacity - capacity / 10 - begun_bytes_) return false;
-  begun_bytes_ += bytes;
-  return true;
-}
-
-// Then the walk over the names that are left is in vain.
-bool LoadJob::is_nearly_full() const {
-  const uint64_t capacity = cache_.capacity_bytes();
-  return begun_bytes_ >= capacity - capacity / 8;
 }
 
 Task<> LoadJob::load_file(Gate::Holder holder, Semaphore::Permit slot, Context context,

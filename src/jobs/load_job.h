@@ -59,9 +59,6 @@ class LoadJob : public PerFileJob {
   Task<> load_piece(Gate::Holder holder, Semaphore::Permit slot, Context context, Version* version,
                     ByteRange piece);
   void note_rejection();
-  // Whether a file of `bytes` still fits; only a load in the background asks.
-  bool fits(uint64_t bytes);
-  bool is_nearly_full() const;
   void note_loaded(FileRefPtr ref);
   Task<JobProgress> count_evicted(Context context);
   void note_evicted(const JobProgress& evicted);
