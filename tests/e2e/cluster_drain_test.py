@@ -15,11 +15,13 @@ def test_a_drained_worker_is_missed_by_nobody(make_cluster):
     cluster = make_cluster(3)
     read_all(cluster.client().mount_cluster("/train", memory="64MiB"))
     leaver = cluster.workers[2]
+    had = leaver.json("status")["cache"]["used_bytes"]
     before = sent_bytes(cluster.store)
     drained = leaver.json("cluster", "drain")
     assert drained["ended"] and not drained["stopped"] and drained["errors"] == []
     assert drained["objects_done"] > len(names()) / 10 and drained["objects_failed"] == 0
-    assert drained["bytes_done"] > WHOLE / 10
+    # A worker's share of few large files differs with its identity, which is random.
+    assert drained["bytes_done"] > had * 0.9 > WHOLE / 100, (drained, had)
     assert sent_bytes(cluster.store) - before < WHOLE * 0.02, "the others took it from there"
     text = leaver.run("cluster").stdout
     assert "all that this worker had is with others" in text, text
