@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cinttypes>
+#include <cstdio>
+
 namespace leat {
 
 std::string Version::to_string() const {
@@ -23,6 +26,16 @@ std::string Version::to_string() const {
 
 Version Version::size_mtime(uint64_t size, int64_t mtime_ns, uint64_t inode, int64_t ctime_ns) {
   return {Kind::kSizeMtime, fmt::format("{}-{}-{}-{}", size, mtime_ns, inode, ctime_ns)};
+}
+
+std::optional<Version::SizeMtime> Version::size_mtime_only() const {
+  SizeMtime found;
+  int end = 0;
+  const bool matches =
+      kind == Kind::kSizeMtime && std::sscanf(value.c_str(), "%" SCNu64 "-%" SCNd64 "-0-0%n",
+                                              &found.size, &found.mtime_ns, &end) == 2;
+  if (!matches || static_cast<size_t>(end) != value.size()) return std::nullopt;
+  return found;
 }
 
 }  // namespace leat

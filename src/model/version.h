@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace leat {
@@ -27,6 +28,13 @@ struct Version {
   static Version etag(std::string value) { return {Kind::kEtag, std::move(value)}; }
   static Version size_mtime(uint64_t size, int64_t mtime_ns, uint64_t inode = 0,
                             int64_t ctime_ns = 0);
+
+  struct SizeMtime {
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+  };
+  // Returns nothing for another kind, and with inode or ctime.
+  std::optional<SizeMtime> size_mtime_only() const;
 
   friend auto operator<=>(const Version&, const Version&) = default;
 };

@@ -30,6 +30,10 @@ using testing::range_of;
 constexpr leat_terms kTerms{.first_byte_max_ms = 2000, .silence_max_ms = 2000};
 constexpr leat_condition kAlways{.if_absent = 0, .if_version = {nullptr, 0}};
 
+leat_expected expected(std::string_view version) {
+  return {.version = as_text(version), .size = 0, .mtime_s = 0, .has_mtime = 0};
+}
+
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 leat_store* open_store(const Options& options, std::string* reason = nullptr) {
@@ -153,7 +157,7 @@ class AbiMisuse : public ::testing::Test {
     for (size_t size : sizes) pieces.push_back({std::exchange(at, at + size), size});
     leat_request* request =
         leat_store_read(store_, as_text(key), offset, pieces.data(), pieces.size(),
-                        as_text(version), 0, kTerms, &Ledger::arrived, &Ledger::done, entry.get());
+                        expected(version), kTerms, &Ledger::arrived, &Ledger::done, entry.get());
     leat_code code = settled(ledger_, entry, request);
     last_ = entry;
     return code;
@@ -259,7 +263,7 @@ TEST(AbiHeaders, AVersionDoesNotBecomeAHeader) {
   auto entry = ledger.begin(4);
   const leat_memory memory{entry->memory.data(), 4};
   const std::string evil = "\"1\"\r\nX-Evil: 1";
-  leat_request* request = leat_store_read(store, as_text("k"), 0, &memory, 1, as_text(evil), 0,
+  leat_request* request = leat_store_read(store, as_text("k"), 0, &memory, 1, expected(evil),
                                           kTerms, &Ledger::arrived, &Ledger::done, entry.get());
   EXPECT_NE(settled(ledger, entry, request), LEAT_OK);
   leat_store_close(store);
@@ -385,7 +389,7 @@ TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
           const size_t first = dice.below(static_cast<unsigned>(entry->memory.size()));
           const std::array<leat_memory, 2> pieces{
               {{memory, first}, {memory + first, entry->memory.size() - first}}};
-          request = leat_store_read(store, as_text(key), dice.below(1000), pieces.data(), 2, {}, 0,
+          request = leat_store_read(store, as_text(key), dice.below(1000), pieces.data(), 2, {},
                                     terms, &Ledger::arrived, &Ledger::done, user);
           break;
         }

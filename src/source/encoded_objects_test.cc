@@ -90,33 +90,6 @@ TEST_F(EncodedObjects, HeadWithoutSizeIsRefused) {
   EXPECT_THAT(server_.requests().at(0), HasSubstr("accept-encoding: identity\r\n"));
 }
 
-// A web server without ETags: only another stat distinguishes a change from a server that unpacks.
-TEST(UnversionedObjects, ChangeOfSizeIsAChange) {
-  LyingServer server;
-  StoreReader reader(server.endpoint());
-  reader.config.scheme = "http";
-  auto head = [](uint64_t size) {
-    return fmt::format(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nLast-Modified: Fri, 02 Jan 2026 03:04:05 GMT\r\n"
-        "Connection: close\r\n\r\n",
-        size);
-  };
-  server.then_send(head(kSize));
-  for (uint64_t size_after : {kSize, uint64_t{1000}}) {
-    server.then_send(head(kSize));
-    server.then_send(part("1000"));
-    server.then_send(head(size_after));
-  }
-  auto found = reader.executor.block_on(reader.source().stat({}, {.key = "key"}));
-  ASSERT_TRUE(found) << found.error().to_string();
-  reader.object_size = kSize;
-  for (StatusCode code : {StatusCode::kUnsupported, StatusCode::kVersionChanged}) {
-    auto read = reader.read(0, kSize, "key", found->version);
-    ASSERT_FALSE(read);
-    EXPECT_EQ(read.error().code(), code) << read.error().to_string();
-  }
-}
-
 TEST(EncodedObjectsOfStock, AreCheckedLikewise) {
   if (std::getenv("LEAT_TRANSPORT") != nullptr) return;
   auto child = run_again("EncodedObjects.*", {"LEAT_TRANSPORT=stock"});

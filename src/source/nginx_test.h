@@ -27,6 +27,8 @@ class NginxServer {
   std::string endpoint() const { return process_.endpoint() + "/files"; }
   // The same files; shows directories as nginx's JSON array.
   std::string json_endpoint() const { return process_.endpoint() + "/json"; }
+  // The same files, without ETags.
+  std::string plain_endpoint() const { return process_.endpoint() + "/plain"; }
   // The same files; sends X.gz for X to a client that accepts gzip.
   std::string packing_endpoint() const { return process_.endpoint() + "/packing"; }
   // The same files; unpacks X.gz for X for a client that does not accept gzip.
@@ -61,6 +63,7 @@ http {
            process_.address() + R"(;
     location /files/ { alias data/; autoindex_format html; }
     location /json/ { alias data/; autoindex_format json; }
+    location /plain/ { alias data/; etag off; autoindex_format html; }
     location /packing/ { alias data/; gzip on; gzip_types *; gzip_min_length 1; gzip_static on; }
     location /unpacking/ { alias data/; gzip_static always; gunzip on; }
   }

@@ -642,9 +642,8 @@ class PiecesTest : public ::testing::Test {
     }
     Done done;
     done.published.store(true, std::memory_order_release);
-    leat_request* request =
-        leat_store_read(store_, {"key", 3}, 0, into.data(), into.size(), {"", 0}, 0, {5000, 5000},
-                        &Done::arrived, &Done::set, &done);
+    leat_request* request = leat_store_read(store_, {"key", 3}, 0, into.data(), into.size(), {},
+                                            {5000, 5000}, &Done::arrived, &Done::set, &done);
     into.assign(into.size(), leat_memory{nullptr, 0});  // the array was copied
     auto [code, message] = done.promise.get_future().get();
     leat_request_free(request);

@@ -64,7 +64,8 @@ typedef enum leat_code {
   LEAT_CANCELLED = 9,         /* by leat_request_cancel */
   LEAT_UNSUPPORTED = 10,      /* the store cannot do it, or cannot address the key */
   LEAT_NOT_DIRECTORY = 11,    /* a listing of what is a file */
-  LEAT_EXISTS = 12            /* it was to be written only if there was none */
+  LEAT_EXISTS = 12,           /* it was to be written only if there was none */
+  LEAT_UNVERIFIED = 13        /* the response to a read shows no version */
 } leat_code;
 
 /* The kind of value that identifies a version of an object. */
@@ -95,6 +96,14 @@ typedef struct leat_condition {
   int if_absent;        /* there is no such object */
   leat_text if_version; /* it is this version; empty: any */
 } leat_condition;
+
+/* The object that a read must find. */
+typedef struct leat_expected {
+  leat_text version; /* demanded from the store; empty: any */
+  uint64_t size;     /* of the whole object; 0: unknown. A part of another size: LEAT_UNSUPPORTED */
+  int64_t mtime_s;   /* since 1970; the response must show it, and a size. See has_mtime */
+  uint8_t has_mtime; /* no response is used without them (LEAT_UNVERIFIED) */
+} leat_expected;
 
 typedef struct leat_entry {
   leat_text key; /* whole key; directories end in '/' */
@@ -177,14 +186,11 @@ leat_request* leat_store_stat(const leat_store* store, leat_text key, leat_terms
 leat_request* leat_store_list(const leat_store* store, leat_text prefix, int recursive,
                               leat_text token, leat_terms terms, leat_done done, void* user);
 /* One GET from `offset` of as many bytes as the pieces of `into` hold together, which must not be
- * none, straight into them in their order; succeeds only if exactly these came. `if_version`
- * is empty or the version that the object must have. `object_size` is the size of the whole object,
- * 0 where it is unknown; an answer that is a part of another size is LEAT_UNSUPPORTED. The array is
- * copied, the memory is not. `arrived` may be null. */
+ * none, straight into them in their order; succeeds only if exactly these came, of such an object.
+ * The array is copied, the memory is not. `arrived` may be null. */
 leat_request* leat_store_read(const leat_store* store, leat_text key, uint64_t offset,
-                              const leat_memory* into, size_t into_count, leat_text if_version,
-                              uint64_t object_size, leat_terms terms, leat_arrived arrived,
-                              leat_done done, void* user);
+                              const leat_memory* into, size_t into_count, leat_expected expected,
+                              leat_terms terms, leat_arrived arrived, leat_done done, void* user);
 /* Changes. What is written is there as a whole or not at all; an outcome that is not LEAT_OK, or a
  * cancel, leaves open whether it is. Content is copied before the call returns. Of a write, a copy
  * and a finish the outcome has one entry: what is there now, its mtime only if the response has

@@ -37,15 +37,37 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
   for (std::span<std::byte> piece : pieces) size += piece.size();
   LEAT_CHECK(size == request.range.size);
   if (size == 0) co_return Result<>();
-  bool store_compares = capabilities_.conditional_read && request.if_version.kind == version_kind_;
-  if (store_compares || !request.if_version.known()) {
-    if (!store_compares) request.progress = {};
-    Result<> done = co_await read_once(context, request, pieces);
-    co_return done;
+  const bool is_demanded =
+      capabilities_.conditional_read && request.if_version.kind == version_kind_;
+  const bool is_known = request.if_version.known();
+  if (!is_known) request.progress = {};
+  if (is_demanded || !is_known || shown_by_response(request.if_version)) {
+    Result<ReadResult> read = co_await read_once(context, request, pieces);
+    const bool is_filled = read && *read == ReadResult::kFilled;
+    // An object of another length may be another version.
+    const bool is_decided = is_demanded || !is_known || is_filled ||
+                            (!read && read.error().code() != StatusCode::kOutOfRange &&
+                             read.error().code() != StatusCode::kUnsupported);
+    if (read && !is_filled) shows_versions_.store(false, std::memory_order_relaxed);
+    if (is_filled) co_return Result<>();
+    if (is_decided) co_return Error(read.error());
   }
+  Result<> done = co_await read_between_stats(context, std::move(request), std::move(pieces));
+  co_return done;
+}
+
+bool OpendalSource::shown_by_response(const Version& version) const {
+  const std::optional<Version::SizeMtime> wanted = version.size_mtime_only();
+  // Responses have whole seconds.
+  return wanted && wanted->mtime_ns % 1'000'000'000 == 0 &&
+         shows_versions_.load(std::memory_order_relaxed);
+}
+
+Task<Result<>> OpendalSource::read_between_stats(Context context, ReadRequest request,
+                                                 std::vector<std::span<std::byte>> pieces) {
   const Version wanted = std::exchange(request.if_version, Version());
   request.progress = {};  // the version is known only at the end
-  Result<> done;
+  Result<ReadResult> read;
   for (bool after : {false, true}) {
     Result<SourceObject> now = co_await stat(context, {request.key, request.timeouts});
     if (!now) co_return Error(now.error());
@@ -54,34 +76,46 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
                       fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
                                   now->version.to_string(), wanted.to_string()));
     }
-    if (after) co_return done;
-    done = co_await read_once(context, request, pieces);
+    if (after) break;
+    read = co_await read_once(context, request, pieces);
     // A size mismatch may come from a change: the second stat detects it.
-    if (!done && done.error().code() != StatusCode::kUnsupported) co_return done;
+    if (!read && read.error().code() != StatusCode::kUnsupported) break;
   }
-  co_return done;
+  if (!read) co_return Error(read.error());
+  co_return Result<>();
 }
 
-Task<Result<>> OpendalSource::read_once(Context context, ReadRequest request,
-                                        std::vector<std::span<std::byte>> pieces) {
+Task<Result<OpendalSource::ReadResult>> OpendalSource::read_once(
+    Context context, ReadRequest request, std::vector<std::span<std::byte>> pieces) {
   source_metrics::read_requests.add();
   std::vector<leat_memory> memory;
   for (std::span<std::byte> piece : pieces) memory.push_back({piece.data(), piece.size()});
-  Start start = [this, &request, &memory](Pending* pending) {
+  leat_expected expected{.version = as_text(request.if_version.value),
+                         .size = request.object_size,
+                         .mtime_s = 0,
+                         .has_mtime = 0};
+  if (std::optional<Version::SizeMtime> version = request.if_version.size_mtime_only()) {
+    expected = {.version = {},
+                .size = version->size,
+                .mtime_s = version->mtime_ns / 1'000'000'000,
+                .has_mtime = 1};
+  }
+  Start start = [this, &request, &memory, &expected](Pending* pending) {
     pending->progress = request.progress;
     pending->published.store(true, std::memory_order_release);
     const leat_arrived arrived = request.progress.has_listener() ? &on_bytes : nullptr;
     return leat_store_read(store_.get(), as_text(request.key), request.range.offset, memory.data(),
-                           memory.size(), as_text(request.if_version.value), request.object_size,
-                           as_terms(request.timeouts), arrived, &on_done, pending);
+                           memory.size(), expected, as_terms(request.timeouts), arrived, &on_done,
+                           pending);
   };
   std::string what = fmt::format("read {} bytes at {} of {}/{}", request.range.size,
                                  request.range.offset, name_, request.key);
   Result<ResponsePtr> response = co_await call(context, what, request.timeouts.report, start);
+  const bool is_filled = response && !(*response)->is_unverified;
   // Bytes that arrived before an interruption are not requested again.
-  counters_.add_read(response ? request.range.size : request.progress.bytes());
+  counters_.add_read(is_filled ? request.range.size : request.progress.bytes());
   if (!response) co_return Error(response.error());
-  co_return Result<>();
+  co_return is_filled ? ReadResult::kFilled : ReadResult::kUnverified;
 }
 
 }  // namespace leat

@@ -54,6 +54,8 @@ StatusCode to_status_code(leat_code code) {
       return StatusCode::kNotDirectory;
     case LEAT_EXISTS:
       return StatusCode::kExists;
+    case LEAT_UNVERIFIED:  // not a failure
+      break;
   }
   return StatusCode::kInternal;
 }
@@ -136,7 +138,8 @@ OpendalSource::ResponsePtr OpendalSource::take(const leat_outcome& outcome) cons
   auto response = std::make_shared<Response>();
   response->report = {.first_byte = std::chrono::microseconds(outcome.first_byte_us),
                       .retry_after = std::chrono::milliseconds(outcome.retry_after_ms)};
-  if (outcome.code != LEAT_OK) {
+  response->is_unverified = outcome.code == LEAT_UNVERIFIED;
+  if (outcome.code != LEAT_OK && !response->is_unverified) {
     response->failure = Status(to_status_code(outcome.code), to_string(outcome.message));
     response->error_details = {.code = to_string(outcome.store_code),
                                .region = to_string(outcome.store_region),

@@ -78,6 +78,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
     std::string next_token;
     source_metrics::SkippedKeys skipped;
     AttemptReport report;
+    bool is_unverified = false;  // nothing was read: the response shows no version
   };
   using ResponsePtr = std::shared_ptr<Response>;
   // One per request; its callback frees it.
@@ -107,9 +108,16 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   // Like call(), for a request that returns at most one object.
   Task<Result<SourceObject>> change(Context context, std::string what, AttemptReport* report,
                                     Start start) const;
-  // Reads once, with the version, if set, as the request's condition.
-  Task<Result<>> read_once(Context context, ReadRequest request,
-                           std::vector<std::span<std::byte>> pieces);
+  enum class ReadResult : uint8_t { kFilled, kUnverified };
+  // Reads once, with the version, if set, as the request's condition. kUnverified: the version is
+  // of size and time, and the response does not show them. Nothing was read.
+  Task<Result<ReadResult>> read_once(Context context, ReadRequest request,
+                                     std::vector<std::span<std::byte>> pieces);
+  // Whether a response to a read shows if it is of this version.
+  bool shown_by_response(const Version& version) const;
+  // Reads once, with a comparison of the version before and after.
+  Task<Result<>> read_between_stats(Context context, ReadRequest request,
+                                    std::vector<std::span<std::byte>> pieces);
   SourceObject to_object(const leat_entry& entry) const;
   Result<> check_condition(const WriteRequest& request) const;
 
@@ -121,6 +129,8 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Version::Kind version_kind_;
   SourceCapabilities capabilities_;
   bool retries_parts_ = false;
+  // Responses to reads show time and size of the object.
+  std::atomic<bool> shows_versions_ = true;
   std::once_flag skipped_logged_;
 };
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::abi::request::{Callback, not_utf8, one_entry, start};
 use crate::abi::types::{
-    Abilities, COption, Done, Memory, RequestHandle, StoreHandle, Terms, Text,
+    Abilities, COption, Done, Expected, Memory, RequestHandle, StoreHandle, Terms, Text,
 };
 use crate::attempt::trace::Trace;
 use crate::core::kinds::VersionKind;
@@ -128,15 +128,14 @@ pub unsafe extern "C" fn leat_store_read(
     offset: u64,
     into: *const Memory,
     into_count: usize,
-    if_version: Text,
-    object_size: u64,
+    expected: Expected,
     terms: Terms,
     arrived: Option<Arrived>,
     done: Done,
     user: *mut c_void,
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
-    let texts = unsafe { key.string().zip(if_version.string()) };
+    let texts = unsafe { key.string().zip(expected.version.string()) };
     // SAFETY: the caller vouches for into_count pieces of memory.
     let pieces = (0..into_count).map(|index| unsafe { *into.add(index) });
     let pieces = pieces.map(|piece| (piece.start.cast(), piece.size));
@@ -149,8 +148,9 @@ pub unsafe extern "C" fn leat_store_read(
                 let part = Part {
                     key,
                     offset,
-                    object_size,
+                    object_size: expected.size,
                     version,
+                    mtime_s: (expected.has_mtime != 0).then_some(expected.mtime_s),
                 };
                 store.read(part, target, terms.timeouts(), &mut trace).await
             }

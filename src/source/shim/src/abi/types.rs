@@ -56,6 +56,15 @@ pub struct Abilities {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct Expected {
+    pub version: Text,
+    pub size: u64,
+    pub mtime_s: i64,
+    pub has_mtime: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Memory {
     pub start: *mut c_void,
     pub size: usize,

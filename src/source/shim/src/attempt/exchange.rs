@@ -72,6 +72,10 @@ pub struct Read {
     pub version: Option<(VersionKind, String)>,
     /// Size of the whole object, as the caller knows it. 0: unknown.
     pub object_size: u64,
+    /// The time of the last change that the response must show, in seconds since 1970.
+    pub mtime_s: Option<i64>,
+    /// Versions are ETags, of the objects that have one.
+    pub has_etags: bool,
     /// Maximum object size for which a whole response is accepted instead of a part.
     pub whole_max: u64,
 }

@@ -7,6 +7,7 @@ use opendal::ErrorKind;
 
 use crate::attempt::exchange::{EXCHANGE, LastResponse};
 use crate::attempt::hdfs_errors::name_node_exception;
+use crate::attempt::response_check::UNVERIFIED;
 use crate::core::failure::{Code, Failure};
 
 /// OpenDAL's text about a HEAD without a Content-Length.
@@ -53,6 +54,9 @@ pub fn explain_with(error: &opendal::Error, response: &LastResponse) -> Failure 
         let text = "the store names no size of the object: it makes or unpacks the content on \
                     demand";
         return Failure::new(Code::Unsupported, text);
+    }
+    if error.message() == UNVERIFIED {
+        return Failure::new(Code::Unverified, UNVERIFIED);
     }
     let (store_code, store_text) = store_error(error.message());
     let code = code_of(error, store_code.as_deref(), response);

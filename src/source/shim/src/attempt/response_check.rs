@@ -2,10 +2,15 @@
 //! Checks the head of a response to a read: it must have the demanded version, the known object
 //! size, and exactly the requested range. OpenDAL accepts any body.
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use opendal::raw::Timestamp;
 use opendal::{Error, ErrorKind, Result};
 
 use crate::attempt::exchange::Read;
+use crate::core::entry::usable_etag;
 use crate::core::kinds::VersionKind;
+
+/// The message of a response that does not show the time or the size that a read demands.
+pub const UNVERIFIED: &str = "the response shows no time of the last change, or no size";
 
 /// Runs before any byte of a body is used. Returns the number of body bytes before the range: a
 /// server that ignores ranges sends the whole object.
@@ -21,6 +26,17 @@ pub fn check(
     {
         let message = "the store ignored the condition and answered with another version";
         return Err(Error::new(ErrorKind::ConditionNotMatch, message));
+    }
+    if status.is_success()
+        && let Some(wanted) = read.mtime_s
+    {
+        if read.has_etags
+            && text(headers, header::ETAG).is_some_and(|etag| !usable_etag(etag).is_empty())
+        {
+            let message = "the object has an ETag, and had none";
+            return Err(Error::new(ErrorKind::ConditionNotMatch, message));
+        }
+        check_mtime(wanted, status, headers)?;
     }
     match requested.and_then(range_of) {
         None => Ok(0),
@@ -48,6 +64,26 @@ fn is_other_version(headers: &HeaderMap, (kind, wanted): &(VersionKind, String))
             text("x-goog-generation").is_some_and(|generation| generation != wanted)
         }
     }
+}
+
+/// A store without ETags: the time of the last change, with the size, is the version. The size
+/// itself is checked with the range.
+fn check_mtime(wanted: i64, status: StatusCode, headers: &HeaderMap) -> Result<()> {
+    let unverified = || Error::new(ErrorKind::Unexpected, UNVERIFIED);
+    let shown = text(headers, header::LAST_MODIFIED).ok_or_else(unverified)?;
+    let time = Timestamp::parse_rfc2822(shown.trim()).map_err(|_| unverified())?;
+    if time.into_inner().as_second() != wanted {
+        let message = format!("the object was changed, at last {shown}");
+        return Err(Error::new(ErrorKind::ConditionNotMatch, message));
+    }
+    let size = match status {
+        StatusCode::PARTIAL_CONTENT => {
+            text(headers, header::CONTENT_RANGE).and_then(|range| range.rsplit('/').next())
+        }
+        _ => text(headers, header::CONTENT_LENGTH),
+    };
+    let size: Option<u64> = size.and_then(|size| size.parse().ok());
+    size.map(|_| ()).ok_or_else(unverified)
 }
 
 /// The first and the last byte of `bytes=FIRST-LAST`.

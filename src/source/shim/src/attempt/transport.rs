@@ -27,6 +27,8 @@ const PAGE_MAX: usize = 32 << 20;
 
 pub struct ObservedTransport {
     stock: StockClient,
+    /// The stock client follows redirects.
+    follows: bool,
     /// Use the stock client for everything.
     stock_only: bool,
 }
@@ -66,13 +68,27 @@ impl ObservedTransport {
         request: Request<Buffer>,
     ) -> Result<Response<HttpBody>> {
         exchange.note_sending(request.uri());
-        let sent = self.stock.fetch(accepting(exchange, request));
-        let sent = within(exchange.timeouts.first_byte, STORE, sent).await;
-        let response = sent.inspect_err(|error| {
+        let note_error = |error: &Error| {
             if error.is_temporary() {
                 exchange.note_unreachable(with_sources(error));
             }
-        })?;
+        };
+        let mut request = accepting(exchange, request);
+        if !self.stock_only
+            && request.method() == Method::HEAD
+            && let Some(route) = Route::to(request.uri())
+        {
+            let (parts, body) = request.into_parts();
+            let response = head(exchange, &parts, &route).await;
+            let response = response.inspect_err(note_error)?;
+            if !self.follows || !is_redirect(&response) {
+                return Ok(response);
+            }
+            request = Request::from_parts(parts, body);
+        }
+        let sent = self.stock.fetch(request);
+        let sent = within(exchange.timeouts.first_byte, STORE, sent).await;
+        let response = sent.inspect_err(note_error)?;
         exchange.note(response.status(), response.headers());
         let response = without_bad_time(response);
         if response.status().is_success() {
@@ -149,7 +165,7 @@ impl ObservedTransport {
         {
             match get(exchange, read, &parts, &route).await? {
                 Fetched::Filled => return Err(exchange.deliver()),
-                Fetched::ErrorResponse(error) => return Ok(error.map(text_body)),
+                Fetched::Response(error) => return Ok(error.map(text_body)),
                 Fetched::Redirect => {}
             }
         }
@@ -235,9 +251,29 @@ async fn get(exchange: &Exchange, read: &Read, parts: &Parts, route: &Route) -> 
         exchange.note(status, headers);
         check(read, requested, status, headers)
     };
+    let target = Some(read.target.as_ref());
     Getter::shared()
-        .get(parts, route, &read.target, exchange.timeouts, check_head)
+        .get(parts, route, target, exchange.timeouts, check_head)
         .await
+}
+
+/// Sends a HEAD without the stock client, and follows no redirect.
+async fn head(exchange: &Exchange, parts: &Parts, route: &Route) -> Result<Response<HttpBody>> {
+    let note = |status: StatusCode, headers: &HeaderMap| {
+        exchange.note(status, headers);
+        Ok(0)
+    };
+    let fetched = Getter::shared()
+        .get(parts, route, None, exchange.timeouts, note)
+        .await?;
+    match fetched {
+        Fetched::Response(response) => Ok(without_bad_time(response.map(text_body))),
+        _ => Err(wrong_length("a HEAD has a body".to_string())),
+    }
+}
+
+fn is_redirect(response: &Response<HttpBody>) -> bool {
+    response.status().is_redirection() && response.headers().contains_key(header::LOCATION)
 }
 
 /// An unreadable time counts as none; it does not fail the request.
@@ -317,17 +353,18 @@ async fn within<T>(
 
 /// Returns the transport of all stores.
 pub fn http_transport() -> HttpTransporter {
-    observed(StockClient::following())
+    observed(StockClient::following(), true)
 }
 
 /// Like http_transport(), without following redirects.
 pub fn direct_transport() -> HttpTransporter {
-    observed(StockClient::direct())
+    observed(StockClient::direct(), false)
 }
 
-fn observed(stock: StockClient) -> HttpTransporter {
+fn observed(stock: StockClient, follows: bool) -> HttpTransporter {
     HttpTransporter::new(ObservedTransport {
         stock,
+        follows,
         stock_only: stock_client::is_forced(),
     })
 }

@@ -17,6 +17,7 @@ pub enum Code {
     Unsupported = 10,
     NotDirectory = 11,
     Exists = 12,
+    Unverified = 13,
 }
 
 #[derive(Clone, Debug)]

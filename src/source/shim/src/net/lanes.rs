@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use tokio::runtime::Runtime;
 
 /// A lane moves about 3 GiB/s in clear and 1 GiB/s under TLS.
-const LANES_MIN: usize = 2;
+pub const LANES_MIN: usize = 2;
 pub const LANES_MAX: usize = 8;
 /// Bytes in flight on a lane before another lane gets the next request.
 const LOAD_STEP: u64 = 8 << 20;
@@ -52,6 +52,11 @@ pub fn current() -> usize {
 /// A runtime for background work.
 pub fn any() -> &'static Runtime {
     &lanes()[0].runtime
+}
+
+/// Runs background work on one of the first LANES_MIN lanes.
+pub fn spawn(lane: usize, work: impl Future<Output = ()> + Send + 'static) {
+    lanes()[lane].runtime.spawn(work);
 }
 
 /// Runs a request of `weight` bytes and then its report.

@@ -8,6 +8,7 @@ use opendal::options::ReaderOptions;
 
 use crate::attempt::exchange::{EXCHANGE, Purpose, Read};
 use crate::attempt::explain::explain;
+use crate::attempt::response_check::UNVERIFIED;
 use crate::attempt::sign_read::SignRead;
 use crate::attempt::time_limit::within;
 use crate::attempt::trace::Trace;
@@ -19,7 +20,7 @@ use crate::core::kinds::VersionKind;
 use crate::core::page::Page;
 use crate::core::target::Target;
 use crate::core::timeouts::Timeouts;
-use crate::net::get::Fetched;
+use crate::net::get::{Fetched, Getter};
 use crate::store::body_stream::take_stream;
 use crate::store::open::Store;
 
@@ -31,6 +32,8 @@ pub struct Part {
     pub object_size: u64,
     /// The demanded version; empty: any.
     pub version: String,
+    /// The time of the last change that the response must show, in seconds since 1970.
+    pub mtime_s: Option<i64>,
 }
 
 impl Store {
@@ -44,6 +47,7 @@ impl Store {
             return Ok(Entry::directory(key));
         }
         check_addressable(&key, self.dialect)?;
+        self.connect_ahead();
         if let Some(namespace) = &self.namespace {
             return self
                 .attempt(trace, || Purpose::Other, timeouts, || namespace.stat(&key))
@@ -72,6 +76,7 @@ impl Store {
         if !prefix.is_empty() {
             check_addressable(&prefix, self.dialect)?;
         }
+        self.connect_ahead();
         let purpose = || match self.real_directories {
             true => Purpose::Other,
             false => Purpose::Page,
@@ -94,6 +99,7 @@ impl Store {
             offset,
             object_size,
             version,
+            mtime_s,
         } = part;
         check_addressable(&key, self.dialect)?;
         let size = target.size() as u64;
@@ -107,12 +113,18 @@ impl Store {
         let object_reader = namespace.and_then(Namespace::object_reader);
         // Such a reader checks versions by itself: storage hosts of a hub have others.
         let demanded = version.clone().filter(|_| object_reader.is_none());
+        // Only responses over HTTP have headers that show them.
+        if mtime_s.is_some() && (!self.over_http || object_reader.is_some()) {
+            return Err(Failure::new(Code::Unverified, UNVERIFIED));
+        }
         let purpose = || {
             Purpose::Read(Read {
                 target: target.clone(),
                 signer: self.signer.load().map(|signer| signer as Arc<dyn SignRead>),
                 version: demanded.clone().map(|text| (self.dialect.version, text)),
                 object_size,
+                mtime_s,
+                has_etags: self.dialect.version == VersionKind::Etag,
                 whole_max: self.dialect.whole_max,
             })
         };
@@ -160,6 +172,13 @@ impl Store {
         }
     }
 
+    /// Names are requested before bytes. Only a template shows where the bytes are.
+    fn connect_ahead(&self) {
+        if let Some(template) = self.template.load() {
+            Getter::shared().warm(&template.route);
+        }
+    }
+
     /// Reads without the service, if there is a template. Returns None if the service is needed,
     /// which then explains an error response.
     async fn read_directly(&self, key: &str, offset: u64) -> Option<Result<(), Failure>> {
@@ -173,7 +192,7 @@ impl Store {
         match read_directly(&exchange, read, parts, &template.route).await {
             Ok(Fetched::Filled) => Some(Ok(())),
             Ok(Fetched::Redirect) => None,
-            Ok(Fetched::ErrorResponse(error)) => {
+            Ok(Fetched::Response(error)) => {
                 exchange.hold_error(error);
                 None
             }

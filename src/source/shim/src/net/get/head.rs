@@ -29,13 +29,14 @@ pub fn invalid_response(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
-/// Writes the head of a GET. A proxy without a tunnel needs the whole URL and its own credentials.
+/// Writes a request without a body. A proxy without a tunnel needs the whole URL and its own credentials.
 pub fn write_request(parts: &Parts, through_proxy: Option<Option<&HeaderValue>>) -> Vec<u8> {
     let uri = &parts.uri;
     let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     let mut head = Vec::with_capacity(1024);
-    head.extend_from_slice(b"GET ");
+    head.extend_from_slice(parts.method.as_str().as_bytes());
+    head.push(b' ');
     if through_proxy.is_some() {
         head.extend_from_slice(b"http://");
         head.extend_from_slice(host.as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! GETs of reads, without the stock client: the body goes from the socket straight into the
+//! HEADs, and GETs of reads, without the stock client. A body goes from the socket straight into the
 //! caller's memory. docs/design/0002-stores.md has the reasons and the rejected responses.
 mod connect;
 mod connection;
@@ -11,6 +11,7 @@ mod tls;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, StatusCode, header};
@@ -31,11 +32,16 @@ pub use route::Route;
 /// Maximum size of an error response: the store's explanation.
 pub const TEXT_MAX: usize = 64 << 10;
 
+/// Idle connections that a store should have on each of the first lanes.
+const WARM_OF_LANE: usize = 2;
+/// Time limit of a connection that is made ahead.
+const WARM_MAX: Duration = Duration::from_secs(10);
+
 pub enum Fetched {
     /// The whole of the target is filled.
     Filled,
-    /// Any response but a success, as far as it fits.
-    ErrorResponse(Response<Vec<u8>>),
+    /// Any response to a HEAD. Of those to a GET, all but successes, as far as they fit.
+    Response(Response<Vec<u8>>),
     /// A redirect; the stock client follows it.
     Redirect,
 }
@@ -54,13 +60,34 @@ impl Getter {
         GETTER.get_or_init(Self::default)
     }
 
-    /// Sends one GET. `check` gets the head of a response before any of its body is used, and
-    /// returns the number of body bytes before the target's.
+    /// Connects ahead, in the background. Otherwise a request to a far store waits for the
+    /// connection as long as for the answer.
+    pub fn warm(&'static self, route: &Route) {
+        for lane in 0..lanes::LANES_MIN {
+            let missing = self.pools[lane].take_missing(&route.origin, WARM_OF_LANE);
+            for _ in 0..missing {
+                lanes::spawn(lane, self.connect_ahead(lane, route.clone()));
+            }
+        }
+    }
+
+    async fn connect_ahead(&'static self, lane: usize, route: Route) {
+        let deadline = Deadline {
+            end: Instant::now() + WARM_MAX,
+            limit: WARM_MAX,
+        };
+        let Route { origin, proxy } = route;
+        let made = connect(&self.resolver, &origin, proxy.as_ref(), deadline).await;
+        self.pools[lane].put_ahead(&origin, made.ok());
+    }
+
+    /// Sends one GET, or a HEAD, which has no target. `check` gets the head of a response before
+    /// any of its body is used, and returns the number of body bytes before the target's.
     pub async fn get(
         &self,
         parts: &Parts,
         route: &Route,
-        target: &Target,
+        target: Option<&Target>,
         timeouts: Timeouts,
         check: impl FnOnce(StatusCode, &HeaderMap) -> opendal::Result<u64>,
     ) -> opendal::Result<Fetched> {
@@ -84,7 +111,7 @@ impl Getter {
                 }
             };
             let mut reader = ResponseReader::new(&mut connection, timeouts.idle);
-            let response = send_and_read_head(&mut reader, &request);
+            let response = send_and_read_head(&mut reader, &parts.method, &request);
             let head = match until(end, limit, what, response).await {
                 // The server may have closed it while it was idle, without processing the request.
                 Err(error) if reused && !reader.has_begun() && !is_timeout(&error) => continue,
@@ -108,9 +135,13 @@ impl Getter {
     }
 }
 
-async fn send_and_read_head(reader: &mut ResponseReader<'_>, request: &[u8]) -> io::Result<Head> {
+async fn send_and_read_head(
+    reader: &mut ResponseReader<'_>,
+    method: &Method,
+    request: &[u8],
+) -> io::Result<Head> {
     reader.send(request).await?;
-    traffic::note_sent(&Method::GET, 0);
+    traffic::note_sent(method, 0);
     reader.head().await
 }
 
@@ -131,19 +162,19 @@ fn broken(error: io::Error) -> opendal::Error {
 async fn take_body(
     reader: &mut ResponseReader<'_>,
     head: Head,
-    target: &Target,
+    target: Option<&Target>,
     skip: u64,
 ) -> io::Result<(Fetched, bool)> {
+    let Some(target) = target else {
+        return Ok((Fetched::Response(response(head, Vec::new())), true));
+    };
     if head.status.is_redirection() && head.headers.contains_key(header::LOCATION) {
         return Ok((Fetched::Redirect, false));
     }
     if !head.status.is_success() {
         // A cut text does not change the error response.
         let (text, ended) = reader.text(head.framing, TEXT_MAX).await;
-        let mut response = Response::new(text);
-        *response.status_mut() = head.status;
-        *response.headers_mut() = head.headers;
-        return Ok((Fetched::ErrorResponse(response), ended));
+        return Ok((Fetched::Response(response(head, text)), ended));
     }
     if skip > 0 || is_whole(&head, target) {
         return take_part_of_whole(reader, head.framing, target, skip).await;
@@ -166,6 +197,13 @@ async fn take_body(
         return Err(sink.cut());
     }
     Ok((Fetched::Filled, true))
+}
+
+fn response(head: Head, text: Vec<u8>) -> Response<Vec<u8>> {
+    let mut response = Response::new(text);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    response
 }
 
 /// A checked 200 that is longer than the target.

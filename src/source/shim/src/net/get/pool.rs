@@ -22,6 +22,8 @@ struct Idle {
 #[derive(Default)]
 pub struct Pool {
     idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+    /// Connections that are made ahead.
+    connecting: Mutex<HashMap<Origin, usize>>,
     has_sweeper: AtomicBool,
 }
 
@@ -39,6 +41,34 @@ impl Pool {
             }
         }
         None
+    }
+
+    /// Returns how many connections the caller is to make ahead, so that `wanted` are idle, and
+    /// counts them as being made.
+    pub fn take_missing(&self, origin: &Origin, wanted: usize) -> usize {
+        let idle = self.idle.lock().unwrap().get(origin).map_or(0, Vec::len);
+        if idle >= wanted {
+            return 0;
+        }
+        let mut connecting = self.connecting.lock().unwrap();
+        let count = connecting.entry(origin.clone()).or_default();
+        let missing = wanted.saturating_sub(idle + *count);
+        *count += missing;
+        missing
+    }
+
+    /// One of them was made, or failed.
+    pub fn put_ahead(self: &Arc<Self>, origin: &Origin, made: Option<Connection>) {
+        if let Some(connection) = made {
+            self.put(origin, connection);
+        }
+        let mut connecting = self.connecting.lock().unwrap();
+        if let Some(count) = connecting.get_mut(origin) {
+            *count -= 1;
+            if *count == 0 {
+                connecting.remove(origin);
+            }
+        }
     }
 
     /// Closes all idle connections to `origin`.

@@ -15,6 +15,7 @@ pub struct Origin {
     pub proxy: Option<String>,
 }
 
+#[derive(Clone)]
 pub struct Route {
     pub origin: Origin,
     pub proxy: Option<Intercept>,
