@@ -10,11 +10,9 @@
 #include <mutex>
 
 #include "base/adaptive_mutex.h"
+#include "model/byte_range.h"
 
 namespace leat {
-
-// File systems allocate space in this unit, and payload is aligned to it.
-inline constexpr uint64_t kPageBytes = 4096;
 
 class Capacity {
  public:

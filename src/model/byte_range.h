@@ -35,6 +35,8 @@ struct ByteRange {
   friend auto operator<=>(const ByteRange&, const ByteRange&) = default;
 };
 
+// Granularity of disks and of the kernel's page cache, bytes.
+inline constexpr uint64_t kPageBytes = 4096;
 // Granularity of validity, checksums and fetches, bytes.
 inline constexpr uint64_t kBlockBytes = 64 * kKiB;
 

@@ -4,8 +4,6 @@
 namespace leat {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
-
 ByteRange middle_of(const ByteRange& read) {
   return {read.offset + read.size / 2, kPageBytes};
 }
