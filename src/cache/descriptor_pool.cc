@@ -2,11 +2,12 @@
 #include "cache/descriptor_pool.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <vector>
+
+#include "runtime/descriptor_limit.h"
 
 namespace leat {
 namespace {
@@ -14,9 +15,7 @@ namespace {
 // Recently used objects that one open may pass over before it closes one of them.
 constexpr int kPassedOverMax = 64;
 constexpr size_t kSweepInsertsMin = 64;  // opens between two searches for destroyed objects
-// Descriptors that pools leave to others where the process has enough of them.
-constexpr rlim_t kReservedForOthers = 2048;
-constexpr rlim_t kObjectsMin = 4;  // of a pool, however small the limit
+constexpr uint64_t kObjectsMin = 4;      // of a pool, however small the limit
 
 std::atomic<size_t> pools_in_process = 0;
 
@@ -32,11 +31,8 @@ DescriptorPool::~DescriptorPool() {
 }
 
 size_t DescriptorPool::objects_max_now() const {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return objects_max_;
-  const rlim_t reserved = std::min(kReservedForOthers, limit.rlim_cur / 2);
-  const rlim_t share = (limit.rlim_cur - reserved) / 2 / pools_in_process;
-  return std::min<rlim_t>(objects_max_, std::max(kObjectsMin, share));
+  const uint64_t share = (descriptor_limit() - descriptors_beside_caches()) / 2 / pools_in_process;
+  return std::min<uint64_t>(objects_max_, std::max(kObjectsMin, share));
 }
 
 FilePairPtr FdOwner::open_files() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DescriptorPool: a bounded cache of the open descriptors of a directory's files and segments;
 // closes those not used lately first (CLOCK). Concurrent opens of one object share one open.
-// The pools of a process share its descriptors (RLIMIT_NOFILE) and leave 2,048 of them, or half of
-// a small limit, to files of the folder and connections. Thread-safe.
+// The pools of a process share its descriptors, and leave some to others
+// (runtime/descriptor_limit.h). Thread-safe.
 #pragma once
 
 #include <atomic>

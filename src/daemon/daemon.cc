@@ -19,6 +19,7 @@
 #include "frontends/admin/job_view.h"
 #include "frontends/console/console_token.h"
 #include "frontends/console/host_field.h"
+#include "runtime/descriptor_limit.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -108,7 +109,8 @@ Result<> Daemon::serve() {
       std::make_unique<ClusterSnapshots>(*cluster_, *snapshots_, *catalog_, executor_);
   FetcherOptions fetch;
   fetch.memory_bytes_max = memory_bytes_max_;
-  fetch.requests_max = static_cast<unsigned>(config_.integer("fetch.requests_per_store_max"));
+  fetch.requests_max = requests_within_descriptors(
+      static_cast<unsigned>(config_.integer("fetch.requests_per_store_max")));
   fetcher_ = Fetcher::create(fetch, store_.get(), sources_, executor_);
   job_cache_ = std::make_unique<LocalJobCache>(*fetcher_, *store_, store_.get(), executor_);
   JobTableOptions jobs;

@@ -255,7 +255,7 @@ TEST(LimitFindings, WhatIsShortSaysHowMuchIsWanted) {
   EXPECT_THAT(verdicts(findings), ElementsAre("host.io_uring=note", "host.open_files=note",
                                               "host.memory=note", "host.clock=note"));
   EXPECT_EQ(findings[0].action, "sudo sysctl -w kernel.io_uring_disabled=0");
-  EXPECT_EQ(findings[1].what, "the hard limit is 20000; 26624 are wanted");
+  EXPECT_EQ(findings[1].what, "the hard limit is 20000; 28672 are wanted");
   EXPECT_EQ(findings[2].what, "3.0 GiB of 4.0 GiB for reads (fetch.memory_size)");
   EXPECT_THAT(limit_findings({.io_uring_errno = EPERM, .memory_bytes = 512 * kMiB}, 1)[0].action,
               HasSubstr("seccomp"));

@@ -23,7 +23,7 @@ namespace {
 // A cache directory keeps up to 4,096 objects open with two descriptors each. The rest is for files
 // of the mounts, connections and the daemon itself.
 constexpr uint64_t kFilesOfADirectory = 8192;
-constexpr uint64_t kFilesBeside = 2048;
+constexpr uint64_t kFilesBeside = 4096;
 // Below it default_memory_bytes() gives reads less than 256 MiB.
 constexpr uint64_t kEnoughMemory = kGiB;
 

@@ -22,6 +22,7 @@
 #include "model/mount_options.h"
 #include "model/policy_settings.h"
 #include "peer/mounts/mount_lookup.h"
+#include "runtime/descriptor_limit.h"
 #include "source/io_timeout.h"
 #include "source/stores/url_options.h"
 #include "telemetry/log.h"
@@ -159,7 +160,8 @@ Result<std::unique_ptr<ClusterService>> ClusterService::start(const ClusterServi
   worker.fetch.memory_bytes_max = options.memory_bytes_max;
   worker.hot_stripe_bandwidth = config.bytes("worker.hot_stripe_bandwidth");
   LEAT_TRY(worker.local_paths, LocalPaths::parse(config.text("worker.local_paths")));
-  worker.fetch.requests_max = static_cast<unsigned>(config.integer("fetch.requests_per_store_max"));
+  worker.fetch.requests_max = requests_within_descriptors(
+      static_cast<unsigned>(config.integer("fetch.requests_per_store_max")));
   LEAT_TRY(std::string fd_socket, socket_of(options));
   ClusterWorkerNetwork network;
   network.connect = connect_peers(cluster->worker_tls_, executor);
