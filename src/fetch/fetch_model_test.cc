@@ -111,7 +111,9 @@ Task<> wander(Model* model, uint64_t seed) {
       } else {
         Context context = Context::background();
         if (what == 4) context.deadline = Clock::now() + std::chrono::microseconds(random() % 300);
-        Result<Bytes> bytes = co_await model->fetcher->read(context, file.ref, range);
+        Result<Bytes> bytes =
+            what < 7 ? co_await model->fetcher->read(context, file.ref, range)
+                     : co_await model->fetcher->read_at_random(context, file.ref, range);
         check(file, range, bytes, model);
       }
     }

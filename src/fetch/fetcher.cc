@@ -109,6 +109,38 @@ std::vector<ByteRange> FetcherImpl::missing(const FileRef& ref, ByteRange range,
   return {range.widen(unit, ref.size)};
 }
 
+void FetcherImpl::trim_to_pages(const FileRef& ref, ByteRange read,
+                                std::vector<ByteRange>& missing) const {
+  PageStore* store = runner_.store_for(ref);
+  if (store == nullptr || store->packed(ref)) return;
+  uint64_t missing_bytes = 0;
+  for (const ByteRange& range : missing) missing_bytes += range.size;
+  // Some of it is cached, so the range was read before.
+  if (missing_bytes < read.widen(kBlockBytes, ref.size).size) return;
+  const ByteRange pages = read.widen(kPageBytes, ref.size);
+  ByteRange& all = missing.front();
+  uint64_t begin = all.offset;
+  uint64_t end = all.end();
+  if (pages.offset > begin && !partial_blocks_.contains(ref.id, begin / kBlockBytes)) {
+    begin = pages.offset;
+  }
+  if (pages.end() < end && !partial_blocks_.contains(ref.id, (end - 1) / kBlockBytes)) {
+    end = pages.end();
+  }
+  all = {begin, end - begin};
+}
+
+void FetcherImpl::remember_partial(const Flight& flight) {
+  if (!flight.has_partial_blocks()) return;
+  const ByteRange& range = flight.range;
+  if (range.offset % kBlockBytes != 0) {
+    partial_blocks_.add(flight.file->id, range.offset / kBlockBytes);
+  }
+  if (range.end() % kBlockBytes != 0 && range.end() != flight.file->size) {
+    partial_blocks_.add(flight.file->id, range.end() / kBlockBytes);
+  }
+}
+
 // --- reading -------------------------------------------------------------------------------------
 
 Task<Result<FairSemaphore::Permit>> FetcherImpl::admit(Context context, FileRefPtr ref,
@@ -128,7 +160,8 @@ Task<Result<Bytes>> FetcherImpl::read_direct(Context context, FileRefPtr ref, By
   co_return bytes;
 }
 
-Task<Result<Bytes>> FetcherImpl::read(Context context, FileRefPtr ref, ByteRange range) {
+Task<Result<Bytes>> FetcherImpl::read_in(Unit unit, Context context, FileRefPtr ref,
+                                         ByteRange range) {
   auto token = runner_.enter();
   if (!token) co_return stopping(*ref);
   if (auto fits = check_range(*ref, range); !fits) co_return Error(fits.error());
@@ -140,14 +173,14 @@ Task<Result<Bytes>> FetcherImpl::read(Context context, FileRefPtr ref, ByteRange
     LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
     if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
     ByteRange rest{range.offset + rope.size(), range.size - rope.size()};
-    std::vector<ReadPart> parts = find_or_start(ref, rest, tries < kCacheTries, *token);
+    std::vector<ReadPart> parts = find_or_start(unit, ref, rest, tries < kCacheTries, *token);
     auto gathered = co_await gather(context, ref, std::move(parts), &rope);
     if (!gathered) co_return Error(gathered.error());
   }
   co_return rope;
 }
 
-std::vector<ReadPart> FetcherImpl::find_or_start(const FileRefPtr& ref, ByteRange range,
+std::vector<ReadPart> FetcherImpl::find_or_start(Unit unit, const FileRefPtr& ref, ByteRange range,
                                                  bool ask_store, const Gate::Holder& token) {
   for (unsigned tries = 1;; ++tries) {
     FlightTable::Lookup lookup = table_.lookup(ref->id, range);
@@ -162,6 +195,8 @@ std::vector<ReadPart> FetcherImpl::find_or_start(const FileRefPtr& ref, ByteRang
       count_coalesced(lookup.parts, 0);
       return std::move(lookup.parts);
     }
+    if (unit == Unit::kPage) trim_to_pages(*ref, range, to_fetch);
+    evict_partial(*ref, to_fetch);
     std::optional<uint64_t> generation;
     if (tries < kClaimTries) generation = lookup.generation;
     auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));
@@ -169,6 +204,7 @@ std::vector<ReadPart> FetcherImpl::find_or_start(const FileRefPtr& ref, ByteRang
     mark_wanted(claim->parts);
     count_coalesced(claim->parts, claim->started.size());
     for (FlightPtr& flight : claim->started) {
+      if (unit == Unit::kPage) remember_partial(*flight);
       runner_.launch(std::move(flight), FlightPriority::kDemand, {}, token.another());
     }
     return std::move(claim->parts);
@@ -282,7 +318,7 @@ class FetcherImpl::StreamedReadImpl : public StreamedRead {
       LEAT_CHECK(tries <= kCacheTries);  // the last try does not use the page store
       if (auto alive = context.check("a read"); !alive) co_return Error(alive.error());
       if (at_ == parts_.size()) {
-        parts_ = fetcher_.find_or_start(ref_, rest_, tries < kCacheTries, token);
+        parts_ = fetcher_.find_or_start(Unit::kBlock, ref_, rest_, tries < kCacheTries, token);
         at_ = 0;
       }
       ReadPart& part = parts_[at_];

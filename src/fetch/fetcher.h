@@ -53,6 +53,13 @@ class Fetcher : public PageSource {
   static std::unique_ptr<Fetcher> create(FetcherOptions options, PageStore* store,
                                          SourceTable& sources, Executor& executor);
 
+  // Like read(), for a reader that is not expected to read what is near. A block that the range
+  // covers in part is fetched in part (pages of 4 KiB), and stays in memory only. It is fetched
+  // whole when it is read again.
+  virtual Task<Result<Bytes>> read_at_random(Context context, FileRefPtr ref, ByteRange range) {
+    return read(std::move(context), std::move(ref), range);
+  }
+
   // A read for a caller that forwards the bytes. Sends no request before its first next(), then
   // requests the whole range, as read() does. It must not outlive the fetcher; it does not delay
   // stop().
@@ -64,6 +71,9 @@ class Fetcher : public PageSource {
     static_cast<void>(ref);
     return false;  // a fetcher without sources
   }
+  // Whether a file that was just read was missing in the cache that keeps it: this host's, or the
+  // one that its source shares with other hosts.
+  virtual bool take_cache_miss(const FileRef& ref) { return ref.cache == CacheUse::kDisk; }
   // Opens a file of CacheUse::kBypass, or one that another process passes, so that the reader reads
   // it directly. Returns null if that is not possible; read() serves it then. Returns
   // kVersionChanged if this version no longer exists.

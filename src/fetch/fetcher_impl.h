@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "fetch/block_set.h"
 #include "fetch/buffer_cache.h"
 #include "fetch/fetcher.h"
 #include "fetch/flight_runner.h"
@@ -20,10 +21,16 @@ class FetcherImpl final : public Fetcher {
   FetcherImpl(FetcherOptions options, PageStore* store, SourceTable& sources, Executor& executor);
   ~FetcherImpl() override;
 
-  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override;
+  Task<Result<Bytes>> read(Context context, FileRefPtr ref, ByteRange range) override {
+    return read_in(Unit::kBlock, std::move(context), std::move(ref), range);
+  }
+  Task<Result<Bytes>> read_at_random(Context context, FileRefPtr ref, ByteRange range) override {
+    return read_in(Unit::kPage, std::move(context), std::move(ref), range);
+  }
   StreamedReadPtr stream(FileRefPtr ref, ByteRange range) override;
   std::optional<Bytes> try_read(const FileRef& ref, ByteRange range) override;
   bool has_local_file(const FileRef& ref) const override { return runner_.has_local_file(ref); }
+  bool take_cache_miss(const FileRef& ref) override { return runner_.take_cache_miss(ref); }
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr ref) override;
   bool prefetch(FileRefPtr ref, ByteRange range) override;
   uint64_t uncached_prefetch_bytes_max() const override { return memory_bytes_max_ / 4; }
@@ -37,7 +44,10 @@ class FetcherImpl final : public Fetcher {
 
  private:
   class StreamedReadImpl;
+  // Granularity of a fetch for a read of a file that is not packed.
+  enum class Unit : uint8_t { kBlock, kPage };
 
+  Task<Result<Bytes>> read_in(Unit unit, Context context, FileRefPtr ref, ByteRange range);
   FlightTable::ClaimLimits claim_limits(const FileRef& ref, size_t flights_max) const;
   std::vector<ByteRange> missing(const FileRef& ref, ByteRange range, bool ask_store) const;
   void count_delivered(const FlightPtr& flight, ByteRange part) {
@@ -46,8 +56,14 @@ class FetcherImpl final : public Fetcher {
 
   Task<Result<FairSemaphore::Permit>> admit(Context context, FileRefPtr ref, ByteRange range);
   Task<Result<Bytes>> read_direct(Context context, FileRefPtr ref, ByteRange range);
-  std::vector<ReadPart> find_or_start(const FileRefPtr& ref, ByteRange range, bool ask_store,
-                                      const Gate::Holder& token);
+  std::vector<ReadPart> find_or_start(Unit unit, const FileRefPtr& ref, ByteRange range,
+                                      bool ask_store, const Gate::Holder& token);
+  // Removes from `missing`, the blocks that the page store lacks of `read`, the pages that are not
+  // read. Keeps a block that was read in part before.
+  void trim_to_pages(const FileRef& ref, ByteRange read, std::vector<ByteRange>& missing) const;
+  void remember_partial(const Flight& flight);
+  // Evicts partial blocks within `ranges` that are not in flight, so that these are fetched whole.
+  void evict_partial(const FileRef& ref, const std::vector<ByteRange>& ranges);
   Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
   // Returns the part's first bytes, `least` to `most` of them. Returns none, without an error, if
   // the page store has dropped them meanwhile: the caller then looks up the rest again.
@@ -72,7 +88,8 @@ class FetcherImpl final : public Fetcher {
   const uint64_t memory_bytes_max_;
   FlightTable table_;
   BufferCache memory_;
-  FairSemaphore reads_;  // bytes of reads in flight
+  FairSemaphore reads_;      // bytes of reads in flight
+  BlockSet partial_blocks_;  // those that were read in part
   FlightRunner runner_;
   const Gauge memory_gauge_, reads_gauge_, read_bytes_gauge_, requests_gauge_;
 };

@@ -33,6 +33,7 @@ bool FetcherImpl::prefetch(FileRefPtr ref, ByteRange range) {
     if (table_.covers(ref->id, range, &generation)) return true;
     std::vector<ByteRange> to_fetch = missing(*ref, range, true);
     if (to_fetch.empty()) return true;
+    evict_partial(*ref, to_fetch);
     const PrefetchResult result = prefetch_one(ref, to_fetch, generation, *token);
     if (result != PrefetchResult::kCheckAgain) return result == PrefetchResult::kNothingMissing;
   }
@@ -113,6 +114,7 @@ Task<Result<uint64_t>> FetcherImpl::ensure_piece(Context context, FileRefPtr ref
     if (auto alive = context.check("a load"); !alive) co_return Error(alive.error());
     const std::vector<ByteRange> missing = store->missing(*ref, range);
     if (missing.empty()) break;
+    evict_partial(*ref, missing);
     const uint64_t most = std::min(table_.unclaimed_bytes(ref->id, missing), flight_bytes_max);
     if (most == 0) {
       LEAT_CO_TRY(const bool any, co_await wait_for_flights(context, ref, range));
@@ -155,10 +157,11 @@ Task<Result<>> FetcherImpl::wait_until_loaded(Context context, FileRefPtr ref, F
 }
 
 // Returns when the flight's bytes are in the page store; writes them again if they were rejected or
-// dropped since.
+// dropped since. Partial blocks stay missing.
 Task<Result<>> FetcherImpl::wait_until_stored(Context context, FileRefPtr ref, FlightPtr flight) {
   const bool fresh = !flight->stored->ready();
   Result<bool> stored = co_await flight->stored->wait(context, "a load");
+  if (flight->has_partial_blocks() && context.check("a load")) co_return Result<>();
   // kUnsupported: the flight started for a reader on a mount that does not cache this file.
   if (fresh && (stored || stored.error().code() != StatusCode::kUnsupported)) {
     if (!stored) co_return Error(stored.error());
@@ -179,6 +182,13 @@ Task<> FetcherImpl::wait_for_writes(Context context, FileId id) {
     if (!flight->buffer.slice(0, flight->range.size)) continue;
     auto written = co_await flight->stored->wait(context, "pending cache writes");
     static_cast<void>(written);  // rejected, or the caller's end
+  }
+}
+
+void FetcherImpl::evict_partial(const FileRef& ref, const std::vector<ByteRange>& ranges) {
+  if (partial_blocks_.empty()) return;
+  for (const FlightPtr& flight : table_.partial_within(ref.id, ranges)) {
+    if (memory_.evict(flight)) table_.remove(flight);
   }
 }
 

@@ -41,7 +41,12 @@ struct Flight {
   Flight(FileRefPtr of, ByteRange bytes) : file(std::move(of)), range(bytes), buffer(bytes.size) {}
 
   const FileRefPtr file;
-  const ByteRange range;  // starts at a block; ends at a block or at the end of the file
+  const ByteRange range;
+  // Whether it begins or ends within a block. Such a block stays in memory.
+  bool has_partial_blocks() const {
+    return range.offset % kBlockBytes != 0 ||
+           (range.end() % kBlockBytes != 0 && range.end() != file->size);
+  }
   uint64_t held_bytes() const { return leat::held_bytes(range.size); }
   // The bytes, as they arrive; a reader gets its part when that has arrived.
   StreamingBuffer buffer;

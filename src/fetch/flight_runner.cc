@@ -47,6 +47,13 @@ Status as_changed(const Source& source, const FileRef& file, const Status& why) 
           why};
 }
 
+// The blocks of which `range` has all bytes.
+ByteRange whole_blocks(ByteRange range, uint64_t file_size) {
+  const uint64_t begin = align_up(range.offset, kBlockBytes);
+  const uint64_t end = range.end() == file_size ? file_size : align_down(range.end(), kBlockBytes);
+  return {begin, end > begin ? end - begin : 0};
+}
+
 }  // namespace
 
 FairSemaphore::Request fair_request(const FileRef& file, uint64_t bytes) {
@@ -236,6 +243,12 @@ bool FlightRunner::has_local_file(const FileRef& file) const {
   return source != nullptr && source->has_local_file(file.key, file.size);
 }
 
+bool FlightRunner::take_cache_miss(const FileRef& file) const {
+  const SourcePtr source = sources_.find(file.store);
+  const auto shared = source == nullptr ? std::nullopt : source->take_cache_miss(file.key);
+  return shared.value_or(file.cache == CacheUse::kDisk);
+}
+
 Task<Result<SourceFilePtr>> FlightRunner::open_file(Context context, FileRefPtr file) {
   Result<SourcePtr> source = source_of(*file);
   if (!source) co_return Error(source.error());
@@ -249,11 +262,17 @@ Task<Result<bool>> FlightRunner::write_to_cache(FlightPtr flight) {
   PageStore* store = store_for(*flight->file);
   if (store == nullptr) co_return error(StatusCode::kUnsupported, "there is no page store");
   Context context = Context::background().with_timeout(write_timeout_);
-  uint64_t offset = flight->range.offset;
-  Bytes bytes = *flight->buffer.slice(0, flight->range.size);
-  auto written = co_await store->write(context, flight->file, offset, std::move(bytes));
+  const ByteRange whole = whole_blocks(flight->range, flight->file->size);
+  Result<> written;
+  if (!whole.empty()) {
+    Bytes bytes = *flight->buffer.slice(whole.offset - flight->range.offset, whole.size);
+    written = co_await store->write(context, flight->file, whole.offset, std::move(bytes));
+  }
+  if (written && whole.size < flight->range.size) {
+    co_return error(StatusCode::kUnsupported, "the page store has whole blocks only");
+  }
   if (written) co_return true;
-  write_skipped_bytes.add(flight->range.size);
+  write_skipped_bytes.add(whole.size);
   if (written.error().code() != StatusCode::kNoSpace) {
     log::warning("'{}' was read but not cached: {}", flight->file->key,
                  written.error().to_string());

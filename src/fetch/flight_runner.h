@@ -59,6 +59,7 @@ class FlightRunner {
 
   // Whether another process may pass the file. Requires a known version.
   bool has_local_file(const FileRef& file) const;
+  bool take_cache_miss(const FileRef& file) const;
   // Without a flight: for files of CacheUse::kBypass, and those that are passed by another process.
   Task<Result<Bytes>> read_source(FileRefPtr file, ByteRange range, Context context);
   Task<Result<SourceFilePtr>> open_file(Context context, FileRefPtr file);

@@ -158,6 +158,22 @@ std::vector<FlightPtr> FlightTable::of(const FileId& id) const {
   return flights;
 }
 
+std::vector<FlightPtr> FlightTable::partial_within(const FileId& id,
+                                                   const std::vector<ByteRange>& ranges) const {
+  std::vector<FlightPtr> found;
+  const Shard& of = shard(id);
+  std::lock_guard lock(of.mutex);
+  auto file = of.files.find(id);
+  if (file == of.files.end()) return found;
+  for (const ByteRange& range : ranges) {
+    for (FileFlights::Piece& piece : file->second.pieces(range)) {
+      if (piece.flight == nullptr || !piece.flight->has_partial_blocks()) continue;
+      found.push_back(std::move(piece.flight));
+    }
+  }
+  return found;
+}
+
 std::vector<FlightPtr> FlightTable::all() const {
   std::vector<FlightPtr> flights;
   for (const Shard& of : shards_) {

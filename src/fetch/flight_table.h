@@ -72,6 +72,9 @@ class FlightTable {
   bool remove_unread(const FlightPtr& flight);
 
   std::vector<FlightPtr> of(const FileId& id) const;
+  // Flights with bytes of `ranges` that have partial blocks.
+  std::vector<FlightPtr> partial_within(const FileId& id,
+                                        const std::vector<ByteRange>& ranges) const;
   std::vector<FlightPtr> all() const;
   // File versions with bytes in memory or in flight.
   size_t files() const;

@@ -16,6 +16,8 @@ constexpr uint64_t kUnitBytesMin = kMiB;
 constexpr uint64_t kFirstReadBytes = 128 * kKiB;
 // Holes inside the reordering distance of one stream; more of them are not one stream.
 constexpr size_t kRunsMax = 64;
+// After so many reads that continue no other, further ones are expected to be alone, too.
+constexpr unsigned kLoneReads = 4;
 // A stream without a read during this many reads of its file does not return.
 constexpr uint64_t kStaleReads = 16'384;
 // If memory is short, a reader that never waits gets half its window after this many windows.
@@ -42,6 +44,20 @@ std::vector<ByteRange> StreamTable::observe(ByteRange read) {
 
 bool StreamTable::is_alone(ByteRange read) {
   std::lock_guard lock(mutex_);
+  return is_alone_locked(read);
+}
+
+bool StreamTable::is_at_random(ByteRange read) {
+  std::lock_guard lock(mutex_);
+  if (!is_alone_locked(read)) {
+    lone_reads_ -= std::min(lone_reads_, 1u);
+    return false;
+  }
+  lone_reads_ = std::min(lone_reads_ + 1, 2 * kLoneReads);
+  return lone_reads_ > kLoneReads;
+}
+
+bool StreamTable::is_alone_locked(ByteRange read) const {
   return std::ranges::none_of(streams_, [&](const Stream& stream) {
     if (read.offset >= stream.start && read.offset <= stream.next) return true;
     // A read out of order, of a stream that is known to be in order.

@@ -35,6 +35,8 @@ class StreamTable {
   std::vector<ByteRange> observe(ByteRange read);
   // Whether `read` continues no earlier read.
   bool is_alone(ByteRange read);
+  // Whether `read`, the next one to be observed, is one of several that continue no earlier read.
+  bool is_at_random(ByteRange read);
   // A range from observe() was not fetched for lack of room: it is returned again, with the ranges
   // after it.
   void on_rejected(ByteRange unit);
@@ -63,6 +65,7 @@ class StreamTable {
     uint64_t frontier() const { return ahead.empty() ? next : ahead.back().range.end(); }
   };
 
+  bool is_alone_locked(ByteRange read) const;
   Stream* find(const ByteRange& read);
   Stream& begin(const ByteRange& read);
   void advance(Stream& stream, const ByteRange& read);
@@ -82,6 +85,7 @@ class StreamTable {
   std::mutex mutex_;
   std::vector<Stream> streams_;
   uint64_t now_ = 0;
+  unsigned lone_reads_ = 0;  // grows with each read that is alone, shrinks with each other one
 };
 
 }  // namespace leat

@@ -122,6 +122,23 @@ TEST(StreamTable, AReaderThatWaitsWidensNoOthersWindow) {
   }
 }
 
+TEST(StreamTable, ReadsThatContinueNoneAreAtRandom) {
+  StreamTable table(kGiB, {});
+  auto is_at_random = [&](uint64_t offset) {
+    const ByteRange read{offset, 64 * kKiB};
+    const bool at_random = table.is_at_random(read);
+    table.observe(read);
+    return at_random;
+  };
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_FALSE(is_at_random((7 * i + 9) * 8 * kMiB)) << i;
+  EXPECT_TRUE(is_at_random(100 * kMiB));
+  EXPECT_FALSE(is_at_random(100 * kMiB + 64 * kKiB)) << "it continues the one before";
+  EXPECT_TRUE(is_at_random(200 * kMiB));
+  is_at_random(0);
+  for (uint64_t i = 1; i < 16; ++i) EXPECT_FALSE(is_at_random(i * 64 * kKiB)) << i;
+  EXPECT_FALSE(is_at_random(300 * kMiB)) << "the reads before were in order";
+}
+
 TEST(StreamTable, LongerRepeatedReadContinuesStream) {
   StreamTable table(kGiB, {});
   EXPECT_TRUE(table.observe({100 * kMiB, 4 * kKiB}).empty());

@@ -263,6 +263,12 @@ class Source {
   // error. A directory has to be empty. After a failure any of the keys may be removed.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);
 
+  // For a cache that hosts share: whether a read of this object has missed it since the last call.
+  // Nothing for a store.
+  virtual std::optional<bool> take_cache_miss(const std::string& key) {
+    static_cast<void>(key);
+    return std::nullopt;
+  }
   // Whether an object that is not `local` may still be opened as a file, because another process of
   // this host caches it on its disks. Never waits.
   virtual bool has_local_file(const std::string& key, uint64_t object_size) const {

@@ -115,8 +115,9 @@ Task<Result<Bytes>> VersionedFile::read(Context context, uint64_t offset, uint64
     metrics.from_store.add();
     metrics.store_seconds.observe(deps_.now() - begin);
     streams_.on_stall(range);
-    const bool kept = ref_->cache == CacheUse::kDisk;
-    if (deps_.epochs && kept && !missed_.exchange(true)) deps_.epochs->on_miss(*node_);
+    if (deps_.epochs && !missed_.exchange(true) && deps_.fetcher.take_cache_miss(*ref_)) {
+      deps_.epochs->on_miss(*node_);
+    }
   }
   if (deps_.next && !local_) deps_.next->on_stall(*node_);
   metrics.bytes.add(range.size);
@@ -130,12 +131,14 @@ Task<Result<Bytes>> VersionedFile::read_unless_failed(Context context, ByteRange
       co_return Error(*std::move(failed));
     }
   }
-  co_return co_await read_range(std::move(context), range);
+  co_return co_await read_range(std::move(context), range, cached);
 }
 
-Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range) {
+Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range, bool cached) {
   if (!local_) {
+    const bool at_random = !cached && streams_.is_at_random(range);
     prefetch(range);
+    if (at_random) co_return co_await deps_.fetcher.read_at_random(context, ref_, range);
     co_return co_await deps_.fetcher.read(context, ref_, range);
   }
   Buffer buffer(range.size);

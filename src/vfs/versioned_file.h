@@ -74,7 +74,7 @@ class VersionedFile : public OpenFile {
 
  private:
   Task<Result<Bytes>> read_unless_failed(Context context, ByteRange range, bool cached);
-  Task<Result<Bytes>> read_range(Context context, ByteRange range);
+  Task<Result<Bytes>> read_range(Context context, ByteRange range, bool cached);
   ByteRange within(uint64_t offset, uint64_t size) const;
   void prefetch(ByteRange read);
   bool on_disk(ByteRange range) const;

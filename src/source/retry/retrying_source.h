@@ -74,6 +74,9 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
   Task<Result<>> read_scattered(Context context, ReadRequest request,
                                 std::vector<std::span<std::byte>> pieces) override;
+  std::optional<bool> take_cache_miss(const std::string& key) override {
+    return inner_->take_cache_miss(key);
+  }
   // Not retried: this host's own disks answer or fail.
   bool has_local_file(const std::string& key, uint64_t object_size) const override {
     return inner_->has_local_file(key, object_size);
