@@ -138,7 +138,10 @@ Result<> Daemon::serve() {
     return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
-  mounting.epochs = epoch_loads_.get();
+  cluster_epoch_loads_ = std::make_unique<ClusterEpochLoads>(
+      *epoch_loads_, [this](const std::string& path) { return cluster_->tree_at(path); },
+      executor_);
+  mounting.epochs = cluster_epoch_loads_.get();
   mounting.open_cluster = [this](Context context, StoreUrl url, bool must_respond) {
     return cluster_->open_source(std::move(context), std::move(url), must_respond);
   };
@@ -271,6 +274,7 @@ void Daemon::end(Task<> frontends) {
   if (metrics_) executor_.block_on(metrics_->stop());
   gate_.close();
   executor_.block_on(gate_.wait_idle());
+  if (cluster_epoch_loads_) executor_.block_on(cluster_epoch_loads_->stop());
   if (epoch_loads_) executor_.block_on(epoch_loads_->stop());
   if (jobs_) executor_.block_on(jobs_->stop());
   executor_.block_on(damaged_->stop());

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "daemon/cluster/cluster_epoch_loads.h"
 #include "daemon/cluster/cluster_service.h"
 #include "daemon/cluster_snapshots.h"
 #include "daemon/daemon_history.h"
@@ -130,6 +131,7 @@ class Daemon : public DaemonApi {
   std::unique_ptr<LocalJobCache> job_cache_;
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<EpochLoads> epoch_loads_;
+  std::unique_ptr<ClusterEpochLoads> cluster_epoch_loads_;  // before epoch_loads_ in the path
   std::unique_ptr<MountService> mounts_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<ConsoleServer> console_;

@@ -22,7 +22,8 @@ struct JobSpec {
   uint64_t bandwidth = 0;  // load, copy: requested from stores, bytes a second; 0: no limit
   unsigned requests = 0;   // load, copy: concurrent requests; 0: as configured
   OverwriteMode overwrite = OverwriteMode::kNever;
-  // load: behind the readers of an epoch. Loads what the cache has room for; see LoadOptions.
+  // load: behind the readers of an epoch. Loads what the cache has room for; see LoadOptions. In a
+  // cluster it ends when no client reports readers any more.
   bool background = false;
   // verify: number of the run for JobCache::verify(); 0: the job's number.
   uint64_t run = 0;

@@ -103,6 +103,7 @@ struct PeerReply {
   Result<T> result = error(StatusCode::kUnavailable, "not sent");
   int64_t epoch = 0;
   ReplicaHint hint{};
+  bool missed_cache = false;  // a read: the worker had to wait for the store
 };
 
 class Peer {

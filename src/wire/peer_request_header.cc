@@ -96,4 +96,12 @@ ReplicaHint replica_hint_of(const HttpResponse& response) {
           .ttl = std::min(std::chrono::seconds(*ttl), kHintTtlMax)};
 }
 
+void put_cache_miss(HttpResponse& response) {
+  response.headers.set(kCacheMissField, "1");
+}
+
+bool is_cache_miss(const HttpResponse& response) {
+  return response.headers.find(kCacheMissField).has_value();
+}
+
 }  // namespace leat

@@ -18,6 +18,7 @@ inline constexpr char kFailoverForField[] = "leat-failover-for";
 // In a request: the receiver is one of the first N candidates. In an answer: number of replicas to
 // use, and for how many seconds.
 inline constexpr char kReplicasField[] = "leat-replicas";
+inline constexpr char kCacheMissField[] = "leat-cache-miss";
 inline constexpr char kTimeoutField[] = "leat-timeout-ms";
 inline constexpr std::chrono::milliseconds kPeerTimeoutMax = std::chrono::minutes(10);
 
@@ -53,5 +54,9 @@ std::optional<int64_t> epoch_of(const HttpResponse& response);
 void put_replica_hint(const ReplicaHint& hint, HttpResponse& response);
 // A malformed hint counts as none.
 ReplicaHint replica_hint_of(const HttpResponse& response);
+
+// The bytes were not cached: the worker had to wait for the store.
+void put_cache_miss(HttpResponse& response);
+bool is_cache_miss(const HttpResponse& response);
 
 }  // namespace leat

@@ -16,7 +16,7 @@ namespace leat {
 namespace {
 
 // For a job, per worker.
-constexpr size_t kPiecesPerWorker = 16;
+constexpr size_t kPiecesPerWorker = 128;
 constexpr size_t kPiecesMax = 1024;
 constexpr unsigned kRoundsMax = 3;
 // Each copy uses memory of its worker (CopySessions).

@@ -208,12 +208,12 @@ Task<Result<PeerBytes>> WorkerService::fetch_by(Fetcher& fetcher, Context contex
   if (hot) co_return PeerBytes{*std::move(hot), {}};
   if (here || range.size <= kBlockBytes) {
     LEAT_CO_TRY(Bytes bytes, co_await fetcher.read(context, file, range));
-    co_return PeerBytes{std::move(bytes), {}};
+    co_return PeerBytes{std::move(bytes), {}, !here};
   }
   StreamedReadPtr rest = fetcher.stream(file, range);
   LEAT_CO_TRY(Bytes first, co_await rest->next(context));
   if (first.size() == range.size) rest = nullptr;
-  co_return PeerBytes{std::move(first), std::move(rest)};
+  co_return PeerBytes{std::move(first), std::move(rest), true};
 }
 
 // Only the owner sees a stripe's whole load, or its share of it. Failover and replica
@@ -245,6 +245,7 @@ Task<PeerReply<void>> WorkerService::read(Context context, PeerRead request,
     co_return copied;
   }
   copied.hint = advice(of);
+  copied.missed_cache = reply.result->missed_cache;
   Result<Bytes> part = std::move(reply.result->first);
   for (size_t done = 0;;) {
     part->copy_to(into.subspan(done));

@@ -53,6 +53,7 @@ inline constexpr uint64_t kServiceReadBytesMax = 16 * kMiB;
 struct PeerBytes {
   Bytes first;
   StreamedReadPtr rest;  // null if `first` is complete
+  bool missed_cache = false;
 };
 
 class WorkerService : public Peer, public FdProvider {

@@ -12,6 +12,7 @@
 #include "catalog/invalidation_applier.h"
 #include "config/config.h"
 #include "daemon/cluster/cluster_client.h"
+#include "daemon/cluster/cluster_epoch_loads.h"
 #include "frontends/admin/cluster_api.h"
 #include "frontends/admin/codec.h"
 #include "model/store_url.h"
@@ -47,6 +48,8 @@ class ClusterService : public ClusterApi {
 
   // Returns the cluster of its worker and the clusters with mounts.
   std::vector<ClusterMembershipView> memberships() const;
+  // Returns the cluster that has the path of this host, and the path there; nothing if none has.
+  std::optional<ClusterEpochLoads::Tree> tree_at(const std::string& path) const;
   // Returns the client that owns the source; null if it belongs to no cluster.
   std::shared_ptr<ClusterClient> client_of_source(const SourcePtr& source) const;
 
@@ -76,6 +79,7 @@ class ClusterService : public ClusterApi {
   Result<ClusterStatusView> known_status() const;
 
   Result<ClientPtr> client_of(const StoreUrl& url);
+  MountPtr mount_at(const std::string& path) const;
   Result<ClientPtr> client_at(const std::string& path) const;
   std::string token_file_of(const StoreUrl& url) const;
   Result<std::shared_ptr<RequestSigner>> signer_of(const StoreUrl& url) const;

@@ -29,7 +29,8 @@ ClusterService::ClientPtr ClusterService::client_of_source(const SourcePtr& sour
   return nullptr;
 }
 
-Result<ClusterService::ClientPtr> ClusterService::client_at(const std::string& path) const {
+// The nearest mount of this host at or above the path; may be null.
+MountPtr ClusterService::mount_at(const std::string& path) const {
   Catalog* catalog = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -42,6 +43,21 @@ Result<ClusterService::ClientPtr> ClusterService::client_at(const std::string& p
       nearest = mount;
     }
   }
+  return nearest;
+}
+
+std::optional<ClusterEpochLoads::Tree> ClusterService::tree_at(const std::string& path) const {
+  const MountPtr mount = mount_at(path);
+  ClientPtr client = mount ? client_of_source(mount->source) : nullptr;
+  if (client == nullptr) return std::nullopt;
+  std::string below(path_below(path, mount->entry.path));
+  std::string there = "/" + mount->entry.source.prefix + below;
+  if (there.size() > 1 && there.ends_with('/')) there.pop_back();
+  return ClusterEpochLoads::Tree{std::move(client), std::move(there)};
+}
+
+Result<ClusterService::ClientPtr> ClusterService::client_at(const std::string& path) const {
+  const MountPtr nearest = mount_at(path);
   ClientPtr client = nearest ? client_of_source(nearest->source) : nullptr;
   if (client) return client;
   return error(StatusCode::kInvalidArgument,

@@ -19,6 +19,7 @@ void decode(const Json& json, JobRequest& request) {
   get(json, "verify", request.verify);
   get(json, "bandwidth", request.bandwidth);
   get(json, "requests", request.requests);
+  get(json, "background", request.background);
 }
 
 void decode(const Json& json, JobView& job) {
@@ -76,6 +77,7 @@ Json to_json(const JobRequest& request) {
   if (request.verify) json["verify"] = true;
   if (request.bandwidth > 0) json["bandwidth"] = request.bandwidth;
   if (request.requests > 0) json["requests"] = request.requests;
+  if (request.background) json["background"] = true;
   return json;
 }
 

@@ -191,6 +191,8 @@ struct JobRequest {
   // For load and copy:
   uint64_t bandwidth = 0;  // bytes a second requested from stores; 0: no limit
   unsigned requests = 0;   // concurrent; 0: chosen automatically
+  // Load of a cluster: behind the readers of an epoch (JobSpec::background).
+  bool background = false;
 
   friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };

@@ -68,7 +68,8 @@ Result<JobSpec> job_spec_of(const JobRequest& request) {
                  .verify = request.verify,
                  .bandwidth = request.bandwidth,
                  .requests = std::min(request.requests, kJobRequestsMax),
-                 .overwrite = overwrite};
+                 .overwrite = overwrite,
+                 .background = request.background && kind == JobKind::kLoad};
 }
 
 }  // namespace leat

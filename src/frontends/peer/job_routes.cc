@@ -55,6 +55,8 @@ Result<ClusterJobSpec> cluster_job_spec_of(const ClusterJobRequest& request) {
 std::optional<std::string> missing_right(const Rights& rights, const JobSpec& spec) {
   // A verification covers the whole cache.
   const std::string& path = spec.kind == JobKind::kVerify ? "/" : spec.path;
+  // A load behind readers fetches what they may read, and at its lowest priority.
+  if (spec.background && rights.may(path, Right::kRead)) return std::nullopt;
   if (!rights.may(path, Right::kJobs)) return fmt::format("'jobs' on {}", path);
   if (spec.kind != JobKind::kCopy) return std::nullopt;
   if (!rights.may(path, Right::kRead)) return fmt::format("'read' on {}", path);

@@ -219,6 +219,7 @@ Task<HttpResponse> PeerServer::bytes(Context context, HttpRequest request) {
     reply = co_await deps_.service.read_bytes(bounded, read);
   }
   if (reply.result) put_replica_hint(deps_.service.advice(read), response);
+  if (reply.result && reply.result->missed_cache) put_cache_miss(response);
   if (!reply.result) {
     response = failed_answer(reply);
   } else if (reply.result->rest == nullptr) {

@@ -66,6 +66,7 @@ Json json_of(const JobSpec& spec) {
   if (spec.verify) json["verify"] = true;
   if (spec.bandwidth > 0) json["bandwidth"] = spec.bandwidth;
   if (spec.requests > 0) json["requests"] = spec.requests;
+  if (spec.background) json["background"] = true;
   return json;
 }
 
@@ -82,6 +83,7 @@ Result<JobSpec> job_spec_of(const Json& json) {
   get(json, "verify", spec.verify);
   get(json, "bandwidth", spec.bandwidth);
   get(json, "requests", spec.requests);
+  get(json, "background", spec.background);
   return spec;
 }
 
@@ -155,6 +157,7 @@ Result<ClusterJob> job_of(const Json& json) {
   get(json, "worker", job.worker);
   get(json, "begun", job.starts);
   get(json, "runs", job.runs);
+  get(json, "reports", job.reports);
   const Json repeat = json.value("repeat", Json::object());
   job.schedule.every = std::chrono::seconds(repeat.value("every_s", int64_t{0}));
   get(repeat, "on_change", job.schedule.on_change);
@@ -162,6 +165,7 @@ Result<ClusterJob> job_of(const Json& json) {
   job.info.id = job.id;
   job.info.kind = job.spec.kind;
   job.info.path = job.spec.path;
+  job.info.progress.background = job.spec.background;
   return job;
 }
 
@@ -194,6 +198,7 @@ std::string encode_cluster_job(const ClusterJob& job) {
                  {"on_change", job.schedule.on_change},
                  {"on_mount", job.schedule.on_mount}}},
                {"info", json_of(job.info)}};
+  if (job.reports > 0) json["reports"] = job.reports;
   if (!job.idempotency_key.empty()) json["ticket"] = job.idempotency_key;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

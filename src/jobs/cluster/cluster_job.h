@@ -39,6 +39,7 @@ struct ClusterJob {
   std::string worker{};
   unsigned starts = 0;            // starts of the present run; more than one if a worker was lost
   uint64_t runs = 0;              // completed runs
+  uint64_t reports = 0;           // background: of readers, that they are there
   JobInfo info{};                 // of the present or last run, as its worker last wrote it
   RegistryRevision revision = 0;  // revision of its entry; not part of the JSON
 

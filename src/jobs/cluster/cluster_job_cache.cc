@@ -34,6 +34,13 @@ Result<ResolvedFile> resolve_file(const ClusterView& view, const FileRef& file) 
 
 }  // namespace
 
+uint64_t ClusterJobCache::capacity_bytes() const {
+  uint64_t bytes = 0;
+  const ClusterViewPtr view = views_.view();
+  for (const auto& [id, info] : view->workers) bytes += info.capacity_bytes;
+  return bytes;
+}
+
 Task<Result<uint64_t>> ClusterJobCache::request(Context context, CacheOp action, FileRefPtr file,
                                                 ByteRange range) {
   Result<ResolvedFile> resolved = resolve_file(*views_.view(), *file);

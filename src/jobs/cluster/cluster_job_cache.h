@@ -22,6 +22,7 @@ class ClusterJobCache : public JobCache {
   ClusterJobCache(ClusterViewSource& views, const PeerTable& peers, Executor& executor)
       : views_(views), peers_(peers), router_(views, peers), executor_(executor) {}
 
+  uint64_t capacity_bytes() const override;
   Task<Result<uint64_t>> ensure(Context context, FileRefPtr file, ByteRange range) override {
     return request(std::move(context), CacheOp::kEnsure, std::move(file), range);
   }

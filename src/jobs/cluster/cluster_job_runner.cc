@@ -84,8 +84,10 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     uint64_t number = 0;           // job number in the environment
     unsigned starts = 0;           // value for its record
     Clock::time_point write_at{};  // when to write progress next
-    RegistryRevision ended = 0;    // revision that records the end; until it is seen here, the job
-                                   // does not run again
+    uint64_t reports = 0;          // of readers, when it was last looked at
+    Clock::time_point reported_at{};
+    RegistryRevision ended = 0;  // revision that records the end; until it is seen here, the job
+                                 // does not run again
   };
 
   bool is_due(const ClusterJob& job) const;
@@ -177,7 +179,8 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
     environment_ = *std::move(environment);
   }
   busy_ = Clock::now();
-  environment_->invalidate_names(job.spec.path);
+  // Readers have just listed them.
+  if (!job.spec.background) environment_->invalidate_names(job.spec.path);
   JobSpec spec = job.spec;
   spec.run = (job.id << 24) + job.runs;
   Result<JobInfo> started = environment_->jobs().start(std::move(spec));
@@ -185,7 +188,10 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
   job.worker = deps_.worker;
   ++job.starts;
   if (started) {
-    running_[job.id] = {.number = started->id, .starts = job.starts};
+    running_[job.id] = {.number = started->id,
+                        .starts = job.starts,
+                        .reports = job.reports,
+                        .reported_at = Clock::now()};
     job.info = *std::move(started);
     log::info("job {} of the cluster starts: {} of {}", job.id, to_string(job.spec.kind),
               job.spec.path);
@@ -203,7 +209,13 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   auto mine = running_.find(job.id);
   JobTable& table = environment_->jobs();
   const uint64_t number = mine->second.number;
-  if (job.cancel) static_cast<void>(table.cancel(number));
+  if (job.reports != mine->second.reports) {
+    mine->second.reports = job.reports;
+    mine->second.reported_at = Clock::now();
+  }
+  const bool abandoned =
+      job.spec.background && Clock::now() - mine->second.reported_at > deps_.readers_gone_after;
+  if (job.cancel || abandoned) static_cast<void>(table.cancel(number));
   Result<JobInfo> now = table.find(number);
   if (!now) {
     log::error("job {} of the cluster is lost: {}", job.id, now.error().to_string());

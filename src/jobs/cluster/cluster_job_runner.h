@@ -35,6 +35,8 @@ struct ClusterJobRunnerDeps {
   // Debounce: minimum time from an event, and from the job's last start, to the start of a
   // recurring job.
   Clock::duration debounce = std::chrono::seconds(5);
+  // Readers of an epoch that were not reported for this time are gone.
+  Clock::duration readers_gone_after = std::chrono::seconds(20);
 };
 
 class ClusterJobRunner {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "cluster/registry_cache.h"
@@ -21,6 +22,21 @@ constexpr Clock::duration kPollInterval = std::chrono::seconds(1);
 // A spec stays in the registry as long as its job.
 constexpr size_t kSpecBytesMax = 256 * 1024;
 constexpr int kAttempts = 10;
+
+// After its end a load rests: its readers may go on, and what did not fit is not loaded again.
+constexpr auto kEpochRestMin = std::chrono::seconds(60);
+constexpr int kEpochRestTimes = 10;  // times its duration
+
+// Whether `load` loads the tree of `wanted`, a background load, or has done so a short time ago.
+// Compares wall clocks of hosts: a difference makes a load run too often or too late.
+bool covers_epoch(const ClusterJob& load, const ClusterJob& wanted) {
+  if (!load.spec.background || !is_at_or_below(wanted.spec.path, load.spec.path)) return false;
+  if (!load.ended()) return !load.cancel;
+  if (load.info.state == JobState::kCancelled) return false;
+  const auto took = std::chrono::duration_cast<WallTime::duration>(load.info.duration);
+  const auto rest = std::max<WallTime::duration>(kEpochRestMin, kEpochRestTimes * took);
+  return wanted.info.started < load.info.started + took + rest;
+}
 
 class ClusterJobStoreImpl : public ClusterJobStore {
  public:
@@ -123,12 +139,27 @@ Task<Result<ClusterJob>> ClusterJobStoreImpl::add(Context context, JobSpec spec,
     Result<RegistryView> there = co_await registry_.list(context, std::string(kClusterJobKeys));
     if (!there) co_return Error(there.error());
     uint64_t last = 0;
+    std::optional<ClusterJob> covering;
     for (const RegistryEntry& entry : there->entries) {
       // Includes records of a later version, which this one cannot decode.
       last = std::max(last, cluster_job_number(entry.key).value_or(0));
       Result<ClusterJob> known = decode_cluster_job(entry.value);
-      if (known && !job.idempotency_key.empty() && known->idempotency_key == job.idempotency_key)
+      if (!known) continue;
+      if (!job.idempotency_key.empty() && known->idempotency_key == job.idempotency_key)
         co_return *known;
+      known->revision = entry.changed;
+      if (job.spec.background && covers_epoch(*known, job)) covering = *std::move(known);
+    }
+    if (covering && covering->ended()) co_return *std::move(covering);
+    if (covering) {
+      ++covering->reports;
+      const std::string key = cluster_job_key(covering->id);
+      RegistryChange change{.conditions = {{key, covering->revision}},
+                            .puts = {{key, encode_cluster_job(*covering)}}};
+      Result<RegistryRevision> written = co_await registry_.commit(context, std::move(change));
+      if (written) co_return *std::move(covering);
+      if (written.error().code() != StatusCode::kVersionChanged) co_return Error(written.error());
+      continue;
     }
     job.id = job.info.id = last + 1;
     std::string text = encode_cluster_job(job);

@@ -30,7 +30,8 @@ class ClusterJobStore {
   virtual Task<> wait_for_change(Context context, RegistryRevision* seen) = 0;
 
   // Adds a job, and returns it before it runs. If a job with this idempotency_key exists, returns
-  // that one. kInvalidArgument if it cannot be a job of a cluster.
+  // that one. A background load reports readers. If another one loads the tree, or has just
+  // loaded it, returns that one. kInvalidArgument if it cannot be a job of a cluster.
   virtual Task<Result<ClusterJob>> add(Context context, JobSpec spec, JobSchedule schedule,
                                        std::string principal, std::string idempotency_key = {}) = 0;
   // Requests cancellation, and returns the job as it was. No effect on a job that has ended and

@@ -25,7 +25,9 @@ TEST(ClusterJob, ComesBackAsItWas) {
   job.runs = 9;
   job.idempotency_key = "drawn";
   job.spec = {.kind = JobKind::kLoad, .path = "/a\xff", .verify = true, .bandwidth = 5};
+  job.spec.background = true;
   job.spec.selection.include = {"*.jpg", "\xfe*"};
+  job.reports = 3;
   job.info.state = JobState::kFailed;
   job.info.duration = std::chrono::milliseconds(1500);
   job.info.progress.planned = true;
@@ -38,6 +40,8 @@ TEST(ClusterJob, ComesBackAsItWas) {
   EXPECT_EQ(back->principal, job.principal);
   EXPECT_EQ(back->schedule, job.schedule);
   EXPECT_EQ(back->runs, 9u);
+  EXPECT_EQ(back->reports, 3u);
+  EXPECT_TRUE(back->info.progress.background);
   EXPECT_EQ(back->idempotency_key, "drawn");
   EXPECT_TRUE(back->cancel);
   EXPECT_EQ(back->worker, job.worker);
@@ -95,7 +99,8 @@ struct Leader {
           return std::make_unique<Stage>(make_jobs(), forget);
         },
         .ended_max = 3,
-        .debounce = std::chrono::milliseconds(500)};
+        .debounce = std::chrono::milliseconds(500),
+        .readers_gone_after = std::chrono::milliseconds(1500)};
     runner = ClusterJobRunner::start(std::move(parts), executor);
   }
   ~Leader() {
@@ -232,6 +237,43 @@ TEST_F(ClusterJobsTest, AnOrderThatComesTwiceIsOneJob) {
   EXPECT_EQ(add_job("a"), first);
   EXPECT_NE(add_job("b"), first);
   EXPECT_NE(add_job(""), add_job(""));
+}
+
+TEST_F(ClusterJobsTest, ReadersOfOneTreeShareALoad) {
+  start();
+  source_->put("dir/a", "0123456789");
+  auto one = leader("one");
+  auto report = [&](const std::string& path) {
+    return add(*one, {.kind = JobKind::kLoad, .path = path, .background = true});
+  };
+  source_->block_reads();
+  const uint64_t load = report("/data/dir");
+  EXPECT_EQ(report("/data/dir"), load);
+  EXPECT_EQ(report("/data/dir/sub"), load);
+  EXPECT_TRUE(wait_until([&] { return one->store->find(load)->reports == 2; }));
+  const uint64_t larger = report("/data");
+  EXPECT_NE(larger, load);
+  EXPECT_NE(add(*one, {.kind = JobKind::kLoad, .path = "/data/dir"}), load)
+      << "one that was asked for";
+  source_->release_reads();
+  EXPECT_EQ(ended(*one, load).info.state, JobState::kDone);
+  ended(*one, larger);
+  const uint64_t last = report("/data/dir");
+  EXPECT_TRUE(last == load || last == larger) << "a load rests after its end";
+}
+
+TEST_F(ClusterJobsTest, LoadEndsWhenReadersAreGone) {
+  start();
+  source_->put("dir/a", "0123456789");
+  auto one = leader("one");
+  source_->block_reads();
+  const JobSpec spec{.kind = JobKind::kLoad, .path = "/data/dir", .background = true};
+  const uint64_t load = add(*one, spec);
+  EXPECT_EQ(ended(*one, load).info.state, JobState::kCancelled);
+  const uint64_t next = add(*one, spec);
+  EXPECT_NE(next, load) << "readers that return";
+  source_->release_reads();
+  EXPECT_EQ(ended(*one, next).info.state, JobState::kDone);
 }
 
 TEST_F(ClusterJobsTest, AnOrderGivenToAnyIsDoneByTheLeader) {

@@ -230,8 +230,11 @@ Task<PeerReply<void>> PeerClient::read_alone(Context context, PeerRead request,
   PeerReply<HttpResponse> reply = classify(std::move(response), context, tracked.peer_failed());
   if (!reply.result) co_return failed<void>(reply);
   received(into.size());
-  co_return PeerReply<void>{
-      PeerOutcome::kAnswered, {}, reply.epoch, replica_hint_of(*reply.result)};
+  co_return PeerReply<void>{.outcome = PeerOutcome::kAnswered,
+                            .result = {},
+                            .epoch = reply.epoch,
+                            .hint = replica_hint_of(*reply.result),
+                            .missed_cache = is_cache_miss(*reply.result)};
 }
 
 Task<PeerReply<ListPage>> PeerClient::list(Context context, PeerList request) {

@@ -26,7 +26,7 @@ struct PeerClientOptions {
   std::string address{};  // "10.0.0.1:7480"
   WorkerId worker{};      // zero: any worker at the address
   std::shared_ptr<const HttpTls> tls{};
-  unsigned connections_max = 64;
+  unsigned connections_max = 256;
   Clock::duration connect_timeout = std::chrono::seconds(1);
   Clock::duration ping_timeout = std::chrono::seconds(1);
   FailureDetectorOptions failure_detector{};

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <mutex>
 
 #include "base/id128.h"
 #include "cluster/stripes.h"
@@ -29,11 +31,39 @@ constexpr uint64_t kPassedBytesMin = 1 * kMiB;
 Counter fds_received("leat_peer_fds_received_total",
                      "Files opened through a descriptor received from a worker on this host");
 
-// Reads only the bytes that have not arrived. `hints` receive the owner's replica hint for its
-// stripe. `second` finds a worker for a hedge; empty: no hedging.
+// Objects of which reads missed the workers' caches, until they are asked for. Approximate: equal
+// hashes count as one, and too many are forgotten. Thread-safe.
+class CacheMisses {
+ public:
+  void add(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    if (hashes_.size() == kKeysMax) hashes_.clear();
+    hashes_.insert(std::hash<std::string>{}(key));
+  }
+  // Whether there was one; forgets it.
+  bool take(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    return hashes_.erase(std::hash<std::string>{}(key)) > 0;
+  }
+
+ private:
+  static constexpr size_t kKeysMax = 4096;
+  std::mutex mutex_;  // leaf
+  boost::unordered_flat_set<size_t> hashes_;
+};
+
+// Receive what the answers to a read say besides its bytes.
+struct Observers {
+  PlacementKey stripe;
+  std::shared_ptr<ReplicaHints> hints;
+  std::string key;  // the client's
+  std::shared_ptr<CacheMisses> misses;
+};
+
+// Reads only the bytes that have not arrived. `second` finds a worker for a hedge; empty: no
+// hedging.
 Task<PeerReply<void>> read_rest(PeerPtr peer, SecondPeer second, Context context, PeerRead request,
-                                std::span<std::byte> into, PlacementKey stripe,
-                                std::shared_ptr<ReplicaHints> hints,
+                                std::span<std::byte> into, Observers observers,
                                 std::shared_ptr<HedgedReader> hedged_reader) {
   const bool first = !request.route.failover_for && request.route.replicas <= 1;
   const uint64_t done = request.progress.bytes();
@@ -49,8 +79,9 @@ Task<PeerReply<void>> read_rest(PeerPtr peer, SecondPeer second, Context context
     got.reply = co_await peer->read(std::move(context), std::move(request), into);
   }
   if (first && !got.from_second && got.reply.outcome == PeerOutcome::kAnswered) {
-    hints->store(stripe, got.reply.hint);
+    observers.hints->store(observers.stripe, got.reply.hint);
   }
+  if (got.reply.missed_cache) observers.misses->add(observers.key);
   co_return std::move(got.reply);
 }
 
@@ -90,6 +121,9 @@ class ClusterSource : public Source {
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
   bool has_local_file(const std::string& key, uint64_t object_size) const override;
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
+  std::optional<bool> take_cache_miss(const std::string& key) override {
+    return misses_->take(key);
+  }
 
  private:
   Task<Result<ClusterViewPtr>> known_view(Context context) const;
@@ -111,6 +145,7 @@ class ClusterSource : public Source {
   mutable MountTtls ttls_;
   // Outlive requests in flight.
   const std::shared_ptr<ReplicaHints> hints_ = std::make_shared<ReplicaHints>();
+  const std::shared_ptr<CacheMisses> misses_ = std::make_shared<CacheMisses>();
   const std::shared_ptr<HedgedReader> hedged_reader_ = HedgedReader::make(options_.hedging);
   SourceCapabilities capabilities_;
 };
@@ -290,7 +325,7 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
     const auto stripe =
         PlacementKey::stripe(mount.store, at.key, stripe_at(part.offset, file->size));
     const ReplicaSelection selection = select_replica(mount, stripe);
-    PeerRouter::Attempt<void> attempt = [this, context, base, piece, stripe,
+    PeerRouter::Attempt<void> attempt = [this, context, base, piece, stripe, key = request.key,
                                          replicas = selection.replicas](PeerPtr peer,
                                                                         PeerRoute route) {
       PeerRead request_to_peer = base;
@@ -302,8 +337,9 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
         };
       }
       request_to_peer.route = std::move(route);
+      const Observers observers{stripe, hints_, key, misses_};
       return read_rest(std::move(peer), std::move(second), context, std::move(request_to_peer),
-                       piece, stripe, hints_, hedged_reader_);
+                       piece, observers, hedged_reader_);
     };
     Result<> got = co_await router_.request<void>(
         context, stripe, fmt::format("bytes of '/{}'", request.key), std::move(attempt), selection);
