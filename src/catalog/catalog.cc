@@ -60,7 +60,8 @@ RefreshResult compare(const std::string& name, const std::optional<Result<Catalo
   return result;
 }
 
-constexpr Clock::duration kFirstPageWaitMax = std::chrono::seconds(1);
+// Latency of a store that is far away (first_byte_p99).
+constexpr Clock::duration kFarStore = std::chrono::milliseconds(20);
 
 Status ending() {
   return {StatusCode::kUnavailable, "the catalog is ending"};
@@ -344,10 +345,12 @@ Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
                                                   directory.path(), directory.mount()->entry.path));
 }
 
-// Longer than an answer of this store takes.
+// Longer than an answer of a near store takes, so that one page of names costs no further request.
+// With a far store a further request costs less than its latency.
 Clock::duration CatalogImpl::first_page_wait(const Directory& directory) const {
   const Clock::duration usual = directory.mount()->source->first_byte_p99();
-  return std::max(tree_->options().first_page_wait, std::min(usual * 3 / 2, kFirstPageWaitMax));
+  const Clock::duration wait = tree_->options().first_page_wait;
+  return usual >= kFarStore ? std::min(wait, usual / 2) : std::max(wait, usual * 3 / 2);
 }
 
 Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
