@@ -249,19 +249,50 @@ FAR = Layer("A far store", "", {
     "load": Row("`leat load` of 10,000 files of 100 KB, 0, 30 and 100 ms away", {
         "load_0": Figure("`leat load` of 10,000 × 100 KB, 0 ms away", None, unit="files/s"),
         "load_30": Figure("the same, 30 ms away ÷ 0 ms", 0.8, unit="times"),
-        "load_100": Figure("the same, 100 ms away ÷ 0 ms", 0.6, unit="times")}, 40, root=True),
+        "load_100": Figure("the same, 100 ms away ÷ 0 ms", 0.6, unit="times"),
+        "load_memory": most("the daemon's memory in these loads, at most", None, "MiB")}, 40, root=True),
     "epoch": Row("the files of 100 KB once, 8 readers, at random and in name order, 30 ms away", {
         "epoch_random": Figure("10,000 × 100 KB at random, 8 readers, 30 ms away", 1500,
                                unit="files/s"),
-        "epoch_ordered": Figure("the same in name order", None, unit="files/s")}, 60, root=True),
+        "epoch_ordered": Figure("the same in name order", None, unit="files/s"),
+        "epoch_many": Figure("the same at random, 64 readers, 30 ms away ÷ 0 ms", 0.6,
+                             unit="times")}, 90, root=True),
     "sequential": Row("a file of 2 GiB for the first time, 0 and 30 ms away", {
         "sequential_0": Figure("first read of 2 GiB, 0 ms away", None, unit="MiB/s"),
-        "sequential_30": Figure("the same, 30 ms away ÷ 0 ms", 0.9, unit="times")}, 20, root=True),
+        "sequential_30": Figure("the same, 30 ms away ÷ 0 ms", 0.9, unit="times"),
+        "first_byte": most("its first 128 KiB, name known ÷ a round trip", 1.2, "times")},
+        20, root=True),
     "link": Row("behind a link of 1 Gbit/s, 30 ms away: the same load, and the file of 2 GiB", {
         "link_load": Figure("`leat load` behind 1 Gbit/s, 30 ms away ÷ the link", 0.95, unit="times"),
+        "link_epoch": Figure("first epoch at random there, 8 readers ÷ the link", 0.9, unit="times"),
         "link_sequential": Figure("first read of 2 GiB there ÷ the link", 0.95, unit="times")},
-        60, root=True),
-}, ("leat_bench_delay",))
+        80, root=True),
+    "beside": Row("64 of the files one by one while the others are loaded, 30 ms away", {
+        "beside": most("p99 of a file of 100 KB beside a load, 30 ms away ÷ without", 1.3, "times")},
+        20, root=True),
+    "random": Row("preads at random in the file of 4 GiB, at multiples of 4 KiB", {
+        "random_large": most("bytes of the store ÷ read, random 128 KiB at 4 KiB offsets", 1.1,
+                             "times"),
+        "random_small": most("the same, random 4 KiB", 4, "times"),
+        "random_deep": Figure("128 threads, random 4 KiB, 30 ms away ÷ 128 in a round trip", None,
+                              unit="times")}, 60, root=True),
+    "ranks": Row("two clients of two workers read half of the files each, at random", {
+        "ranks": Figure("two ranks in a cluster, 8 readers each, 30 ms away ÷ 0 ms", 0.6,
+                        unit="times"),
+        "ranks_bytes": most("bytes of the store ÷ the set", 1.02, "times")}, 60, root=True),
+    "name": Row("one name in a directory of 300,000 that is not listed yet, 30 ms away", {
+        "one_name": most("`cat` of one name among 300,000 ÷ a round trip", 3, "times")}, 60,
+        root=True),
+    "snapshot": Row("a snapshot of 1,000,000 names, 30 ms away", {
+        "snapshot_folders": most("snapshot of 1,000,000 names in 1,000 directories", 6, "s"),
+        "snapshot_flat": most("the same in one directory", 15, "s")}, 60, root=True),
+    "no_etag": Row("the files by 8 readers from a web server, without ETags ÷ with, 30 ms away", {
+        "no_etag": Figure("first read of 10,000 × 100 KB, no ETags ÷ ETags, 30 ms away", 0.95,
+                          unit="times")}, 120, root=True),
+    "throttle": Row("a store that takes 1,000 requests a second, 30 ms away, 256 readers", {
+        "throttle": Figure("store that takes 1,000 requests/s: goodput ÷ that", 0.95, unit="times"),
+        "throttle_refused": most("requests of it that were refused", 0.03, "share")}, 20),
+}, ("leat_bench_delay", "leat_bench_bad_store", "leat_bench_client"))
 
 CLUSTER = Layer("A cluster", "", {
     "cold": Row("four clients read a cold set at once: bytes asked of the store ÷ the set", {

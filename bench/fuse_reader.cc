@@ -2,8 +2,8 @@
 // Access patterns of a mount beside those of reader.cc: plain pread(2),
 // mmap(2) and readdir(3) loops that know nothing of what they read from.
 //
-//   fuse_reader random FILE BYTES THREADS READS SEED
-//       READS preads of BYTES at random, aligned
+//   fuse_reader random FILE BYTES THREADS READS SEED [GRAIN]
+//       READS preads of BYTES at random, at multiples of GRAIN (else of BYTES)
 //   fuse_reader mapped FILE READS SEED
 //       READS pages of 4 KiB at random by mmap, one byte each
 //   fuse_reader spread FILE BYTES THREADS
@@ -41,14 +41,14 @@ uint64_t mixed(uint64_t value) {
 }
 
 uint64_t read_random(const std::string& path, size_t bytes, size_t threads, uint64_t reads,
-                     uint64_t seed) {
+                     uint64_t seed, uint64_t grain) {
   const File file(path);
-  const uint64_t places = file.size() / bytes;
+  const uint64_t places = (file.size() - bytes) / grain + 1;
   return reader::on_threads(threads, [&](size_t thread) {
     const auto buffer = std::make_unique<char[]>(bytes);
     uint64_t total = 0;
     for (uint64_t i = thread; i < reads; i += threads) {
-      total += file.read(buffer.get(), bytes, mixed(seed + i) % places * bytes);
+      total += file.read(buffer.get(), bytes, mixed(seed + i) % places * grain);
     }
     return total;
   });
@@ -163,7 +163,8 @@ uint64_t run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   const auto number = [&](size_t index) { return std::stoull(words.at(index)); };
   if (mode == "random") {
-    return read_random(words.at(1), number(2), number(3), number(4), number(5));
+    const uint64_t grain = words.size() > 6 ? number(6) : number(2);
+    return read_random(words.at(1), number(2), number(3), number(4), number(5), grain);
   }
   if (mode == "mapped") return read_mapped(words.at(1), number(2), number(3));
   if (mode == "spread") return read_spread(words.at(1), number(2), number(3));

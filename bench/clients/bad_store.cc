@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmarks' bad store: S3 from memory, with the objects of plan.h, on a port of loopback that
 // it prints. Ends with its standard input, and then prints what it did as one JSON line.
-//   bad_store throttled|stalls OBJECTS OBJECT_BYTES
-// throttled: 200 requests a second, 20 at once; more are answered 503 SlowDown. stalls: each
-// connection serves one response, and one in ten, at random, sends nothing more for 60 s: from the
-// start, within the head, or within the body.
+//   bad_store throttled|stalls OBJECTS OBJECT_BYTES [RATE]
+// throttled: RATE (200) requests a second, 20 at once; more are answered 503 SlowDown. A store with
+// a RATE is behind a proxy. stalls: each connection serves one response. One in ten, at random,
+// sends nothing more for 60 s: from the start, within the head, or within the body.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,16 +31,16 @@ std::string numbered(uint64_t object, uint64_t size) {
 }
 
 int run(int count, char** words) {
-  if (count != 4) {
-    std::fprintf(stderr, "usage: %s throttled|stalls OBJECTS OBJECT_BYTES\n", words[0]);
+  if (count != 4 && count != 5) {
+    std::fprintf(stderr, "usage: %s throttled|stalls OBJECTS OBJECT_BYTES [RATE]\n", words[0]);
     return 2;
   }
   const bool stalls = std::strcmp(words[1], "stalls") == 0;
-  StoreTerms terms{.is_signed = true};
+  StoreTerms terms{.is_signed = true, .is_behind_proxy = count == 5};
   if (stalls) {
     terms.closes = true;
   } else {
-    terms.requests_per_second = 200;
+    terms.requests_per_second = count == 5 ? std::strtod(words[4], nullptr) : 200;
   }
   std::mt19937_64 random(std::random_device{}());
   auto plan = [&random, stalls](const S3Request&, unsigned) {  // one call at a time

@@ -1,44 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of a store that is 0, 30 and 100 ms away. All are through Leat, with nothing cached."""
 
+import contextlib
+import os
+import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+from folder_door.data_sets import BUCKET
 from folder_door.far_store import far
 from folder_door.setting import LeatMount
-from measure import MIB
+from measure import GIB, KIB, MIB
+from rig import leftovers
+from rig.cluster import Cluster
+from rig.process import memory_peak
 
 LINK_BITS = 1_000_000_000
-READERS = 8
+READERS, MANY_READERS = 8, 64
+RTT_MS = 30
+NEVER = ("-o", "load=never")
+BESIDE = 64  # files that are read one after another beside a load
+PAGE_BYTES, RANDOM_BYTES = 4 * KIB, 128 * KIB
+RANDOM_THREADS, DEEP_THREADS, DEEP_READS = 4, 128, 8000
+FIRST_BYTES = 128 * KIB
+SEED = 7
 
 
-def mounted(setting):
+def mounted(setting, *words):
     """A mount with an empty cache and known names: listing is a row of its own."""
-    mount = setting.mount(LeatMount(setting))
+    mount = setting.mount(LeatMount(setting, words=words))
     (mount.point / "first").stat()
     list((mount.point / "first").iterdir())
     return mount
 
 
-def load_seconds(setting, delay_ms):
+def load_seconds(setting, delay_ms, memory=None):
     with far(setting, delay_ms):
         mount = mounted(setting)
         began = time.monotonic()
         mount.leat.run("load", mount.point / "first", timeout_s=900)
         seconds = time.monotonic() - began
+        if memory is not None:
+            memory.append(memory_peak(mount.daemon))
         setting.check("first")
         return seconds
 
 
 def load(setting):
-    """load: `leat load` of 10,000 files of 100 KB: files/s at 0 ms, and at 30 and 100 ms ÷ that."""
-    count = setting.sizes.first_count
-    near, at_30, at_100 = (load_seconds(setting, delay) for delay in (0, 30, 100))
+    """load: `leat load` of 10,000 files of 100 KB: files/s at 0 ms, and at 30 and 100 ms ÷ that.
+    Also the daemon's memory."""
+    count, memory = setting.sizes.first_count, []
+    near, at_30, at_100 = (load_seconds(setting, delay, memory) for delay in (0, RTT_MS, 100))
 
     def ratio(seconds):
         return {"value": near / seconds, "seconds": seconds, "note": f"{count / seconds:,.0f} files/s"}
 
     return {"load_0": {"value": count / near, "note": "files/s"},
-            "load_30": ratio(at_30), "load_100": ratio(at_100)}
+            "load_30": ratio(at_30), "load_100": ratio(at_100),
+            "load_memory": {"value": max(memory) / MIB, "note": "of a daemon with 24 GiB of RAM"}}
 
 
 def sequential_seconds(setting, delay_ms):
@@ -50,38 +69,151 @@ def sequential_seconds(setting, delay_ms):
         return seconds
 
 
+def first_byte_seconds(setting):
+    """Opens a file with a known name, and reads its beginning."""
+    with far(setting, RTT_MS):
+        mount = setting.mount(LeatMount(setting))
+        path = mount.point / setting.data.file_of("stream")
+        path.stat()
+        began = time.monotonic()
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.pread(file, FIRST_BYTES, 0)
+            return time.monotonic() - began
+        finally:
+            os.close(file)
+
+
 def sequential(setting):
-    """sequential: a file of 2 GiB: MiB/s at 0 ms, and at 30 ms ÷ that."""
+    """sequential: a file of 2 GiB: MiB/s at 0 ms, and at 30 ms ÷ that; its first 128 KiB."""
     size = setting.sizes.stream_bytes / MIB
-    near, at_30 = (sequential_seconds(setting, delay) for delay in (0, 30))
+    near, at_30 = (sequential_seconds(setting, delay) for delay in (0, RTT_MS))
     return {"sequential_0": {"value": size / near, "note": "MiB/s"},
             "sequential_30": {"value": near / at_30, "seconds": at_30,
-                              "note": f"{size / at_30:,.0f} MiB/s"}}
+                              "note": f"{size / at_30:,.0f} MiB/s"},
+            "first_byte": {"value": first_byte_seconds(setting) * 1e3 / RTT_MS, "note": "open and read"}}
 
 
-def epoch_rate(setting, delay_ms, order="random", readers=READERS):
+def epoch_result(setting, delay_ms, order="random", readers=READERS, words=()):
     with far(setting, delay_ms) as store:
-        mount = mounted(setting)
+        mount = mounted(setting, *words)
         before = store.counters()["bytes"]
         seconds = setting.files(mount.point, "first", readers, order=order)["seconds"]
         asked = store.counters()["bytes"] - before
         setting.check("first")
-        return {"value": setting.sizes.first_count / seconds, "seconds": seconds,
+        rate = setting.sizes.first_count / seconds
+        return {"value": rate, "seconds": seconds, "rate": rate,
                 "note": f"files/s, {asked / setting.data.bytes_of('first'):.2f} of the set's bytes"}
 
 
 def epoch(setting):
-    """epoch: the files of 100 KB once by 8 readers, at random and in name order, 30 ms away."""
-    return {"epoch_random": epoch_rate(setting, 30), "epoch_ordered": epoch_rate(setting, 30, "ordered")}
+    """epoch: the files of 100 KB once by 8 readers, at random and in name order, 30 ms away. Also by
+    64 at random ÷ 0 ms away."""
+    near, at_30 = (epoch_result(setting, delay, readers=MANY_READERS) for delay in (0, RTT_MS))
+    many = dict(at_30, value=at_30["rate"] / near["rate"],
+                note=f"{at_30['rate']:,.0f} {at_30['note']}; {near['rate']:,.0f} 0 ms away")
+    return {"epoch_random": epoch_result(setting, RTT_MS),
+            "epoch_ordered": epoch_result(setting, RTT_MS, "ordered"), "epoch_many": many}
 
 
 def link(setting):
-    """link: behind 1 Gbit/s and 30 ms: `leat load` of the small files, and the file of 2 GiB."""
+    """link: behind 1 Gbit/s and 30 ms: `leat load` of the small files, and the file of 2 GiB. Also
+    the small files read at random by 8 readers."""
     with setting.behind_link(LINK_BITS):
-        small, large = load_seconds(setting, 30), sequential_seconds(setting, 30)
+        small = load_seconds(setting, RTT_MS)
+        read = epoch_result(setting, RTT_MS)["seconds"]
+        large = sequential_seconds(setting, RTT_MS)
 
     def share(name, seconds):
         value = setting.data.bytes_of(name) * 8 / LINK_BITS / seconds
         return {"value": value, "seconds": seconds, "note": f"{seconds:.1f} s"}
 
-    return {"link_load": share("first", small), "link_sequential": share("stream", large)}
+    return {"link_load": share("first", small), "link_epoch": share("first", read),
+            "link_sequential": share("stream", large)}
+
+
+def each_p99(setting, mount):
+    """Files that a load reaches last, one after another; ms."""
+    first = setting.sizes.first_count - BESIDE
+    return setting.pattern("each", mount.point, setting.data.list_of("first", "ordered"), first,
+                           BESIDE)["p99_ms"]
+
+
+def beside(setting):
+    """beside: p99 of 64 files of 100 KB read one by one, 30 ms away, while the other 10,000 are
+    loaded ÷ without a load."""
+    with far(setting, RTT_MS):
+        alone = each_p99(setting, mounted(setting, *NEVER))
+    with far(setting, RTT_MS):
+        mount = mounted(setting)
+        with ThreadPoolExecutor(1) as pool:
+            loading = pool.submit(mount.leat.run, "load", mount.point / "first", timeout_s=900)
+            time.sleep(0.2)  # until it is under way
+            loaded = each_p99(setting, mount)
+            early = loading.done()
+            loading.result()
+        if early and not setting.sizes.smoke:
+            raise RuntimeError("the load ended first")
+    return {"beside": {"value": loaded / alone, "note": f"{loaded:.0f} and {alone:.0f} ms"}}
+
+
+def random_result(setting, delay_ms, size, threads, reads, grain):
+    """(measurement, bytes of the store ÷ bytes read)."""
+    with far(setting, delay_ms) as store:
+        mount = setting.mount(LeatMount(setting))
+        path = mount.point / setting.data.file_of("large")
+        path.stat()
+        before = store.counters()["bytes"]
+        result = setting.pattern("random", path, size, threads, reads, SEED, grain)
+        time.sleep(1)  # until what was asked ahead has come
+        asked = store.counters()["bytes"] - before
+        setting.check("large")
+        return result, asked / result["bytes"]
+
+
+def random_reads(setting):
+    """random: preads at random in the 4 GiB file, of 128 KiB at multiples of 4 KiB, and of 4 KiB:
+    bytes of the store ÷ bytes read. Also 128 threads, 30 ms away ÷ 128 reads in a round trip."""
+    reads = setting.sizes.random_reads
+    large, times = random_result(setting, 0, RANDOM_BYTES, RANDOM_THREADS, reads, PAGE_BYTES)
+    small, small_times = random_result(setting, 0, PAGE_BYTES, RANDOM_THREADS, reads, PAGE_BYTES)
+    count = reads if setting.sizes.smoke else DEEP_READS
+    deep, _ = random_result(setting, RTT_MS, PAGE_BYTES, DEEP_THREADS, count, PAGE_BYTES)
+    rate = count / deep["seconds"]
+    return {"random_large": {"value": times, "note": f"{reads / large['seconds']:,.0f} reads/s"},
+            "random_small": {"value": small_times, "note": f"{reads / small['seconds']:,.0f} reads/s"},
+            "random_deep": {"value": rate * RTT_MS / 1e3 / DEEP_THREADS, "note": f"{rate:,.0f} reads/s"}}
+
+
+def ranks_rate(setting, delay_ms):
+    """(files/s of two clients of two workers, 8 readers and half of the files each; bytes ÷ set)."""
+    with far(setting, delay_ms) as store, contextlib.ExitStack() as stack:
+        place = setting.folder / "leat"
+        leftovers.clear(place)
+        cluster = Cluster(place, store, 2, cache_size=str(8 * GIB),
+                          settings={"LEAT_CACHE_MIN_FREE": "256MiB"})
+        stack.callback(cluster.close)
+        cluster.start().mount(f"{BUCKET}/first", "/first")
+        folders = [cluster.client().mount_cluster("/first", memory="256MiB") for _ in range(2)]
+        names = [name.removeprefix("first/") for name in setting.data.names["first"]]
+        random.Random(SEED).shuffle(names)
+        lists = []
+        for rank, folder in enumerate(folders):
+            list(folder.iterdir())
+            lists.append(setting.folder / f"rank{rank}.list")
+            lists[-1].write_text("".join(f"{name}\n" for name in names[rank::2]))
+        before = store.counters()["bytes"]
+        began = time.monotonic()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda rank: setting.reader.read("files", folders[rank], lists[rank], READERS, 1,
+                                                           timeout_s=900), range(2)))
+        rate = len(names) / (time.monotonic() - began)
+        return rate, (store.counters()["bytes"] - before) / setting.data.bytes_of("first")
+
+
+def ranks(setting):
+    """ranks: two clients of two workers read half of the files each, at random, with 8 readers,
+    30 ms away ÷ 0 ms. Also bytes of the store ÷ the set."""
+    (near, _), (at_30, asked) = ranks_rate(setting, 0), ranks_rate(setting, RTT_MS)
+    return {"ranks": {"value": at_30 / near, "note": f"{at_30:,.0f} and {near:,.0f} files/s"},
+            "ranks_bytes": {"value": asked, "note": ""}}

@@ -62,8 +62,9 @@ class LeatMount:
 
     name = "leat"
 
-    def __init__(self, setting, mode="default", group=None, cache_bytes=24 * GIB):
+    def __init__(self, setting, mode="default", group=None, cache_bytes=24 * GIB, words=()):
         self.setting, self.mode, self.group = setting, MODES[mode], group
+        self.words = (*self.mode.words, *words)
         self.cache_bytes = cache_bytes
         self.leat, self.point, self.daemon = None, None, None
 
@@ -80,7 +81,7 @@ class LeatMount:
         # What is free of the disk is for the bench to watch.
         environment = dict(store.credentials, LEAT_CACHE_MIN_FREE="256MiB",
                            **dict(self.mode.environment))
-        self.point = self.leat.mount(store, BUCKET, self.leat.folder / "mnt", *self.mode.words,
+        self.point = self.leat.mount(store, BUCKET, self.leat.folder / "mnt", *self.words,
                                      freshness="immutable",
                                      credentials=environment)
         self.daemon = self.leat.daemon_pid()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bucket that is far away, as real ones are: what the first epoch takes."""
 
-from folder_door import far_rows
+from folder_door import far_rows, far_servers
 from layers.folder_bench import FolderBench
 
 
@@ -11,6 +11,13 @@ class Far(FolderBench):
         "epoch": (far_rows.epoch, ["first"], False),
         "sequential": (far_rows.sequential, ["stream"], False),
         "link": (far_rows.link, ["first", "stream"], False),
+        "beside": (far_rows.beside, ["first"], False),
+        "random": (far_rows.random_reads, ["large"], False),
+        "ranks": (far_rows.ranks, ["first"], False),
+        "name": (far_servers.one_name, [], False),
+        "snapshot": (far_servers.snapshot, [], False),
+        "no_etag": (far_servers.no_etag, ["first"], False),
+        "throttle": (far_servers.throttle, [], False),
     }
 
 

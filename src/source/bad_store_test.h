@@ -27,6 +27,7 @@ namespace leat::testing {
 
 struct StoreTerms {
   bool is_signed = false;
+  bool is_behind_proxy = false;    // clients name the host and port of a proxy
   bool demands_versions = false;   // a read has to name the version that it wants
   bool closes = false;             // one response per connection, announced in its head
   size_t page_entries = 1000;      // maximum entries of a listing page
@@ -82,7 +83,8 @@ class BadStore {
   using Now = std::chrono::steady_clock;
 
   void serve(const Exchange& exchange) {
-    const std::string authority = endpoint().substr(sizeof("http://") - 1);
+    std::string authority = endpoint().substr(sizeof("http://") - 1);
+    if (terms_.is_behind_proxy) authority = host_of(exchange.request);
     const S3Request request = S3Request::parse(exchange.request, authority, terms_.is_signed);
     const StoreFault fault = admit(request);
     if (!request.complaint.empty()) {
@@ -94,6 +96,11 @@ class BadStore {
     StoreAnswer answer = make(request, fault);
     if (terms_.closes) answer.set("Connection", "close");
     send(exchange, request, std::move(answer), fault);
+  }
+
+  static std::string host_of(const std::string& request) {
+    const size_t begin = request.find("host: ") + sizeof("host: ") - 1;
+    return request.substr(begin, request.find("\r\n", begin) - begin);
   }
 
   StoreFault admit(const S3Request& request) {

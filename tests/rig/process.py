@@ -52,6 +52,12 @@ def bytes_written(pid):
     raise RuntimeError(f"/proc/{pid}/io has no wchar")
 
 
+def memory_peak(pid):
+    """The most resident bytes that a process has had."""
+    lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+
+
 def start_time(pid):
     """Clock ticks from the boot to its start, which tell it from another one of its number; 0: none."""
     try:
