@@ -26,6 +26,9 @@ constexpr double kFastSeconds = 0.002;
 // hold permits above this one (StoreLimiter), so it is not reached exactly.
 constexpr double kInUse = 0.7;
 constexpr double kGainShare = 0.3;
+// Latency of a store for which the start value is meant, and the largest first step.
+constexpr double kNearSeconds = 0.010;
+constexpr double kFirstStepMax = 8;
 constexpr Clock::duration kHoldMin = seconds(10), kHoldMax = seconds(60);
 constexpr Clock::duration kShrinkEvery = seconds(1);
 constexpr Clock::duration kPause = seconds(1);
@@ -101,7 +104,7 @@ void ConcurrencyLimit::end_window(Clock::time_point now) {
     undo_step(now, least / mean);
   } else {
     step_from_ = 0;
-    if (in_use && fast) grow(now, goodput);
+    if (in_use && fast) grow(now, goodput, least);
   }
   // Responses to requests from before a step say nothing about it.
   const auto latency = std::chrono::duration_cast<Clock::duration>(Seconds(mean));
@@ -145,12 +148,17 @@ void ConcurrencyLimit::undo_step(Clock::time_point now, double least_share) {
   hold_until_ = now + hold_;
 }
 
-void ConcurrencyLimit::grow(Clock::time_point now, double goodput) {
+void ConcurrencyLimit::grow(Clock::time_point now, double goodput, double least) {
   if (now < hold_until_ || now < throttled_at_ + kThrottledFor || limit_ == options_.max) return;
   if (now > hold_until_ + 2 * hold_) hold_ = {};
   step_from_ = limit_;
   step_goodput_ = goodput;
-  limit_ = std::min(limit_ + std::max(1u, fast_start_ ? limit_ : limit_ / 8), options_.max);
+  unsigned more = fast_start_ ? limit_ : std::max(1u, limit_ / 8);
+  if (fast_start_ && limit_ == options_.start) {
+    const double times = std::clamp(least / kNearSeconds, 2.0, kFirstStepMax);
+    more = static_cast<unsigned>(limit_ * (times - 1));
+  }
+  limit_ = std::min(limit_ + more, options_.max);
 }
 
 }  // namespace leat

@@ -70,6 +70,17 @@ TEST_F(ConcurrencyLimitTest, GrowsToTheMaximumWhereTheStoreTakesIt) {
   EXPECT_EQ(limit_.limit(now_), 1024u);
 }
 
+TEST_F(ConcurrencyLimitTest, AFarStoreHasManyAfterAFewRoundTrips) {
+  serve({100ms, 1e6}, 500ms);
+  EXPECT_GE(limit_.limit(now_), 256u);
+}
+
+TEST_F(ConcurrencyLimitTest, AFirstStepTooFarIsUndone) {
+  serve({100ms, 400}, 10s);
+  EXPECT_LE(limit_.limit(now_), 3 * 40u);
+  EXPECT_GE(rate_over(10s), 0.9 * 400);
+}
+
 TEST_F(ConcurrencyLimitTest, ANearStoreIsLeftAlone) {
   for (int i = 0; i < 60; ++i) {
     serve({500us, 4000}, 1s, i % 2 == 0 ? 4 : 100);
