@@ -60,8 +60,10 @@ RefreshResult compare(const std::string& name, const std::optional<Result<Catalo
   return result;
 }
 
-// Latency of a store that is far away (first_byte_p99).
+// Latency of a store that is far away (first_byte_median).
 constexpr Clock::duration kFarStore = std::chrono::milliseconds(20);
+constexpr unsigned kEarlyLookupsMax = 4;
+constexpr Clock::duration kPageWaitMax = std::chrono::seconds(1);
 
 Status ending() {
   return {StatusCode::kUnavailable, "the catalog is ending"};
@@ -117,7 +119,7 @@ class CatalogImpl : public Catalog {
   std::optional<Result<CatalogEntry>> try_cached(std::string_view path);
   Task<Result<CatalogEntry>> look_up_in_directory(Context context, DirectoryPtr directory,
                                                   std::string name);
-  Clock::duration first_page_wait(const Directory& directory) const;
+  Clock::duration first_page_wait(const Directory& directory, ListingFlight& flight) const;
   enum class Patience { kUntilItEnds, kForOnePage };
   // Returns whether the listing has ended. With kForOnePage it may go on without this caller.
   Task<Result<bool>> wait_for_listing(Context context, DirectoryPtr directory, uint64_t seen,
@@ -347,10 +349,13 @@ Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
 
 // Longer than an answer of a near store takes, so that one page of names costs no further request.
 // With a far store a further request costs less than its latency.
-Clock::duration CatalogImpl::first_page_wait(const Directory& directory) const {
-  const Clock::duration usual = directory.mount()->source->first_byte_p99();
+// So have the first names that wait for one listing; a crowd of them waits for the page.
+Clock::duration CatalogImpl::first_page_wait(const Directory& directory,
+                                             ListingFlight& flight) const {
+  const Clock::duration usual = directory.mount()->source->first_byte_median();
   const Clock::duration wait = tree_->options().first_page_wait;
-  return usual >= kFarStore ? std::min(wait, usual / 2) : std::max(wait, usual * 3 / 2);
+  const bool early = usual >= kFarStore && flight.early_lookups++ < kEarlyLookupsMax;
+  return early ? std::min(wait, usual / 8) : std::max(wait, std::min(2 * usual, kPageWaitMax));
 }
 
 Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
@@ -368,7 +373,7 @@ Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr d
   span.note([&] { return directory->path(); });
   if (patience == Patience::kForOnePage) {
     Result<bool> page = co_await flight->first_page->wait(
-        context.with_timeout(first_page_wait(*directory)), "listing a directory");
+        context.with_timeout(first_page_wait(*directory, *flight)), "listing a directory");
     LEAT_CO_CHECK_OK(context.check("listing a directory"));
     // A store that fails gets no further requests for the same names.
     const bool waits = !page && directory->mount()->source->failing();

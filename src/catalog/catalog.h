@@ -68,9 +68,9 @@ struct CatalogOptions {
   // `scratch_directory` and counts as one name. If that is empty, it stays in memory.
   uint64_t names_in_memory_max = 100'000;
   std::string scratch_directory = {};
-  // A lookup in a directory without a listing waits so long for its first page; with a far store
-  // half of what its answers take. Then it requests its name alone, or at once if more pages
-  // follow. The listing goes on meanwhile.
+  // A lookup in a directory without a listing waits so long for its first page. With a far store
+  // it waits an eighth of what an answer takes. Then it requests its name alone, or at once if more
+  // pages follow. The listing goes on meanwhile.
   Clock::duration first_page_wait = std::chrono::milliseconds(50);
   std::function<Clock::time_point()> now = &Clock::now;
   // The listener is notified of new names in all directories, since it serves clients with listings

@@ -42,7 +42,8 @@ struct ListingFlight {
   Clock::duration age_max{0};  // maximum age of an answer from the source's memory
   NameTablePtr known;          // the previous listing
   const std::shared_ptr<Trace> trace = trace_of_shared_work();
-  RefreshResult differences;  // set before the result
+  RefreshResult differences;                // set before the result
+  std::atomic<unsigned> early_lookups = 0;  // that did not wait for its first page
   // Set with the result, or before it when the store has more than one page of names.
   std::shared_ptr<SharedPromise<bool>> first_page = SharedPromise<bool>::make();
   std::shared_ptr<SharedPromise<bool>> result = SharedPromise<bool>::make();

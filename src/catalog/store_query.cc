@@ -14,6 +14,9 @@
 namespace leat {
 namespace {
 
+// Two requests that are sent at once are not answered at once.
+constexpr Clock::duration kDirectoryWaitMin = std::chrono::milliseconds(5);
+
 // Keys that a store cannot address, and objects that are neither file nor directory, are in no
 // listing either.
 bool is_missing(const Status& status) {
@@ -144,10 +147,30 @@ Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std
   co_return directory;
 }
 
-Task<> check_object_into(Gate::Holder, Context context, SourcePtr source, std::string key,
-                         PathPolicy policy, Clock::duration age_max,
-                         std::shared_ptr<SharedPromise<CheckedName>> into) {
-  into->set(co_await check_object(context, source, std::move(key), policy, age_max));
+Task<> check_directory_into(Gate::Holder, Context context, SourcePtr source, std::string key,
+                            Clock::duration age_max,
+                            std::shared_ptr<SharedPromise<CheckedName>> into) {
+  into->set(co_await check_directory(context, source, std::move(key), age_max));
+}
+
+// Checks for both at once. A store may search long for anything below a name. So a file is returned
+// after a quarter of the time again. The listing corrects the rare name that is both.
+Task<Result<CheckedName>> check_both(Gate::Holder token, Executor& executor, Context context,
+                                     SourcePtr source, std::string key, PathPolicy policy,
+                                     Clock::duration age_max) {
+  auto directory = SharedPromise<CheckedName>::make();
+  executor.spawn(
+      check_directory_into(std::move(token), context, source, key + "/", age_max, directory));
+  const Clock::time_point begun = Clock::now();
+  Result<CheckedName> file = co_await check_object(context, source, key, policy, age_max);
+  const bool is_file = file && file->exists;
+  const Clock::duration wait = std::max((Clock::now() - begun) / 4, kDirectoryWaitMin);
+  Result<CheckedName> checked =
+      co_await directory->wait(is_file ? context.with_timeout(wait) : context, "looking up a name");
+  if (checked && checked->exists) co_return checked;
+  const bool timed_out = !checked && checked.error().code() == StatusCode::kTimedOut;
+  if (!checked && !(is_file && timed_out && context.check(""))) co_return checked;
+  co_return file;
 }
 
 }  // namespace
@@ -201,13 +224,8 @@ Task<Result<CheckedName>> check_name(Gate::Holder token, Executor* executor, Con
     if (!directory_first || directory_first->exists) co_return directory_first;
     co_return co_await check_object(context, source, std::move(key), policy, age_max);
   }
-  auto object = SharedPromise<CheckedName>::make();
-  executor->spawn(
-      check_object_into(std::move(token), context, source, key, policy, age_max, object));
-  Result<CheckedName> checked = co_await check_directory(context, source, key + "/", age_max);
-  Result<CheckedName> file = co_await object->wait(context, "looking up a name");
-  if (!checked || checked->exists) co_return checked;
-  co_return file;
+  co_return co_await check_both(std::move(token), *executor, std::move(context), std::move(source),
+                                std::move(key), policy, age_max);
 }
 
 }  // namespace leat

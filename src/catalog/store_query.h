@@ -33,8 +33,9 @@ Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, Directo
                                                         Clock::duration* age);
 
 // Prefers a directory, as a listing would show it, unless the name was a file. With an `executor`
-// it checks for both at once, else for one after the other; `token` is held until the requests have
-// ended. A name that the store cannot address does not exist.
+// it checks for both at once, else for one after the other. Then a file is returned that the store
+// knows much earlier than a directory. `token` is held until the requests have ended. A name that
+// the store cannot address does not exist.
 Task<Result<CheckedName>> check_name(Gate::Holder token, Executor* executor, Context context,
                                      DirectoryPtr directory, std::string name, bool was_file,
                                      Clock::duration age_max);

@@ -117,6 +117,8 @@ void FetcherImpl::trim_to_pages(const FileRef& ref, ByteRange read,
   for (const ByteRange& range : missing) missing_bytes += range.size;
   // Some of it is cached, so the range was read before.
   if (missing_bytes < read.widen(kBlockBytes, ref.size).size) return;
+  // There are more partial blocks than are remembered, and such a block would never be cached.
+  if (partial_blocks_.is_crowded(ref.id, missing.front().offset / kBlockBytes)) return;
   const ByteRange pages = read.widen(kPageBytes, ref.size);
   ByteRange& all = missing.front();
   uint64_t begin = all.offset;
@@ -130,8 +132,13 @@ void FetcherImpl::trim_to_pages(const FileRef& ref, ByteRange read,
   all = {begin, end - begin};
 }
 
+// Without a page store a partial block in memory is in nobody's way.
+void FetcherImpl::evict_if_partial(const FileRef& ref, const std::vector<ByteRange>& ranges) {
+  if (!partial_blocks_.empty() && runner_.store_for(ref) != nullptr) evict_partial(ref, ranges);
+}
+
 void FetcherImpl::remember_partial(const Flight& flight) {
-  if (!flight.has_partial_blocks()) return;
+  if (!flight.has_partial_blocks() || runner_.store_for(*flight.file) == nullptr) return;
   const ByteRange& range = flight.range;
   if (range.offset % kBlockBytes != 0) {
     partial_blocks_.add(flight.file->id, range.offset / kBlockBytes);
@@ -196,7 +203,7 @@ std::vector<ReadPart> FetcherImpl::find_or_start(Unit unit, const FileRefPtr& re
       return std::move(lookup.parts);
     }
     if (unit == Unit::kPage) trim_to_pages(*ref, range, to_fetch);
-    evict_partial(*ref, to_fetch);
+    evict_if_partial(*ref, to_fetch);
     std::optional<uint64_t> generation;
     if (tries < kClaimTries) generation = lookup.generation;
     auto claim = table_.claim(ref, range, to_fetch, generation, claim_limits(*ref, SIZE_MAX));

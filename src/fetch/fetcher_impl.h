@@ -64,6 +64,8 @@ class FetcherImpl final : public Fetcher {
   void remember_partial(const Flight& flight);
   // Evicts partial blocks within `ranges` that are not in flight, so that these are fetched whole.
   void evict_partial(const FileRef& ref, const std::vector<ByteRange>& ranges);
+  // Same, if any file with a page store can have some.
+  void evict_if_partial(const FileRef& ref, const std::vector<ByteRange>& ranges);
   Task<Result<>> gather(Context context, FileRefPtr ref, std::vector<ReadPart> parts, Bytes* rope);
   // Returns the part's first bytes, `least` to `most` of them. Returns none, without an error, if
   // the page store has dropped them meanwhile: the caller then looks up the rest again.

@@ -33,7 +33,7 @@ bool FetcherImpl::prefetch(FileRefPtr ref, ByteRange range) {
     if (table_.covers(ref->id, range, &generation)) return true;
     std::vector<ByteRange> to_fetch = missing(*ref, range, true);
     if (to_fetch.empty()) return true;
-    evict_partial(*ref, to_fetch);
+    evict_if_partial(*ref, to_fetch);
     const PrefetchResult result = prefetch_one(ref, to_fetch, generation, *token);
     if (result != PrefetchResult::kCheckAgain) return result == PrefetchResult::kNothingMissing;
   }
@@ -186,7 +186,6 @@ Task<> FetcherImpl::wait_for_writes(Context context, FileId id) {
 }
 
 void FetcherImpl::evict_partial(const FileRef& ref, const std::vector<ByteRange>& ranges) {
-  if (partial_blocks_.empty()) return;
   for (const FlightPtr& flight : table_.partial_within(ref.id, ranges)) {
     if (memory_.evict(flight)) table_.remove(flight);
   }

@@ -181,7 +181,9 @@ Task<> FlightRunner::run(Gate::Holder token, FlightPtr flight, FlightPriority pr
   table_.completed(flight);
   Result<bool> stored = co_await write_to_cache(flight);
   if (flight->file->version.known()) {
-    remove_evicted(memory_.on_stored(flight, stored.has_value()));
+    // A partial block that was read is not worth more memory than one on disk.
+    const bool is_partial = store_for(*flight->file) != nullptr && flight->has_partial_blocks();
+    remove_evicted(memory_.on_stored(flight, stored.has_value() || is_partial));
     begin_sweep(token);
   } else {
     memory_.release(flight->held_bytes());

@@ -2,6 +2,7 @@
 // Tests reads at random: they fetch what is read, in pages, and do not keep blocks from the cache.
 #include <gtest/gtest.h>
 
+#include "fetch/block_set.h"
 #include "fetch/fetcher.h"
 #include "fetch/fetcher_rig_test.h"
 
@@ -9,6 +10,8 @@ namespace leat {
 namespace {
 
 using testing::random_content;
+
+class UncachedMountTest : public testing::FetcherRig {};
 
 class RandomReadTest : public testing::FetcherRig {
  protected:
@@ -104,6 +107,45 @@ TEST_F(RandomReadTest, LoadBesideReadsInFlightCachesWholeBlocks) {
   load->done.wait();
   EXPECT_TRUE(load->fetched) << load->fetched.error().to_string();
   EXPECT_TRUE(store_->missing(*ref_, {0, content_.size()}).empty());
+}
+
+class PageSource : public testing::MemorySource {
+ public:
+  const SourceCapabilities& capabilities() const override { return of_pages_; }
+
+ private:
+  const SourceCapabilities of_pages_ = {.read_bytes_min = kPageBytes};
+};
+
+// The same file in two mounts, one of which does not cache it: its ranges in memory are pages.
+TEST_F(UncachedMountTest, LoadAfterReadsOfAnUncachedMountEnds) {
+  source_ = std::make_shared<PageSource>();
+  start();
+  const std::string content = random_content(4 * kBlockBytes, 1);
+  const FileRefPtr ref = put("a", content);
+  FileRef uncached = *ref;
+  uncached.cache = CacheUse::kMemory;
+  const auto reader = std::make_shared<const FileRef>(uncached);
+  for (const ByteRange range :
+       {ByteRange{0, 4 * kPageBytes}, ByteRange{4 * kPageBytes, 8 * kPageBytes}}) {
+    EXPECT_EQ(text(reader, range), content.substr(range.offset, range.size));
+  }
+  EXPECT_TRUE(ensure(ref, {0, content.size()}));
+  EXPECT_TRUE(store_->missing(*ref, {0, content.size()}).empty());
+}
+
+TEST(BlockSetTest, ForgetsNoneForAnother) {
+  const FileId id = FileRef::make(StoreId(), "a", Version::etag("x"), 1).id;
+  BlockSet blocks;
+  EXPECT_TRUE(blocks.empty());
+  EXPECT_FALSE(blocks.is_crowded(id, 1));
+  blocks.add(id, 1);
+  EXPECT_TRUE(blocks.contains(id, 1));
+  EXPECT_FALSE(blocks.is_crowded(id, 1));
+  uint64_t crowded = 0;
+  for (uint64_t block = 2; block < 4'000'000; ++block) crowded += blocks.is_crowded(id, block);
+  EXPECT_GT(crowded, 0u) << "some block has the same place";
+  EXPECT_LT(crowded, 100u);
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ enum class WorkerState : uint8_t {
 };
 
 inline constexpr uint32_t kBatchProtocol = 1;
-inline constexpr uint32_t kFineRingProtocol = 2;  // accepts rings with weights below a GiB
-inline constexpr uint32_t kPeerProtocol = kFineRingProtocol;  // of this build
+inline constexpr uint32_t kFineRingProtocol = 2;   // accepts rings with weights below a GiB
+inline constexpr uint32_t kEpochLoadProtocol = 3;  // knows background loads
+inline constexpr uint32_t kPeerProtocol = kEpochLoadProtocol;  // of this build
 
 struct WorkerInfo {
   WorkerId id{};
@@ -29,11 +30,12 @@ struct WorkerInfo {
   uint64_t capacity_bytes = 0;
   WorkerState state = WorkerState::kActive;
   std::string version{};  // of its build
-  // Peer protocol version: batches from kBatchProtocol on, fine rings from kFineRingProtocol on.
+  // Peer protocol version: see the constants above.
   uint32_t protocol = 0;
 
   bool supports_batches() const { return protocol >= kBatchProtocol; }
   bool supports_fine_rings() const { return protocol >= kFineRingProtocol; }
+  bool supports_epoch_loads() const { return protocol >= kEpochLoadProtocol; }
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };

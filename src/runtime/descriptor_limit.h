@@ -9,11 +9,11 @@ namespace leat {
 
 // Returns the limit now; UINT64_MAX: none.
 uint64_t descriptor_limit();
-// Of the limit, what caches leave to connections and to files of the folder: 4,096, or half of a
-// small limit.
+// Returns what caches leave to connections and to files of the folder: 4,096, or half of a small
+// limit.
 uint64_t descriptors_beside_caches();
-// Concurrent requests, each with a connection, of each of two sizes, so that one store takes at most
-// half of that.
+// Returns how many requests of each of two sizes one store may get at once. Each has a connection,
+// and together they take at most half of the above.
 unsigned requests_within_descriptors(unsigned wanted);
 
 }  // namespace leat

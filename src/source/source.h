@@ -203,8 +203,9 @@ class Source {
 
   // Whether the store's last answers were failures.
   virtual bool failing() const { return false; }
-  // Returns the first-byte latency of stats and reads that 99 % stay below lately; zero: unknown.
-  virtual Clock::duration first_byte_p99() const { return {}; }
+  // Returns the first-byte latency that half of the stats and reads stay below lately; zero:
+  // unknown.
+  virtual Clock::duration first_byte_median() const { return {}; }
 
   // Returns how long names may be cached after the request to the store. The bound holds whatever
   // freshness the mount has, unless names never change. A source that receives invalidations

@@ -75,6 +75,26 @@ TEST_F(UnversionedObjects, ReadIsOneRequest) {
   EXPECT_EQ(methods(), "GG");
 }
 
+// Long enough to be written in place while it is sent.
+TEST_F(UnversionedObjects, LargeReadIsComparedAfterwards) {
+  constexpr uint64_t kLarge = 2 * kSmallRequestBytes;
+  const Version version = Version::size_mtime(kLarge, 1'767'323'045'000'000'000);
+  reader_.object_size = kLarge;
+  const std::string response = fmt::format(
+      "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-{}/{}\r\n{}Content-Length: {}\r\n"
+      "Connection: close\r\n\r\n{}",
+      kLarge - 1, kLarge, time_line(kTime), kLarge, content(0, kLarge));
+  for (std::string_view time : {kTime, kLaterTime}) {
+    server_.then_send(response);
+    server_.then_send(head(kLarge, time));
+  }
+  EXPECT_EQ(reader_.read(0, kLarge, "key", version), content(0, kLarge));
+  auto changed = reader_.read(0, kLarge, "key", version);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code(), StatusCode::kVersionChanged);
+  EXPECT_EQ(methods(), "GHGH");
+}
+
 TEST_F(UnversionedObjects, ResponseOfALaterTimeIsAChange) {
   server_.then_send(part("16", kLaterTime));
   EXPECT_EQ(failure(), StatusCode::kVersionChanged);

@@ -136,7 +136,9 @@ Task<Result<Bytes>> VersionedFile::read_unless_failed(Context context, ByteRange
 
 Task<Result<Bytes>> VersionedFile::read_range(Context context, ByteRange range, bool cached) {
   if (!local_) {
-    const bool at_random = !cached && streams_.is_at_random(range);
+    // Without a window no reads are observed.
+    const bool at_random =
+        !cached && deps_.prefetch_window_bytes > 0 && streams_.is_at_random(range);
     prefetch(range);
     if (at_random) co_return co_await deps_.fetcher.read_at_random(context, ref_, range);
     co_return co_await deps_.fetcher.read(context, ref_, range);

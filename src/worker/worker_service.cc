@@ -200,6 +200,10 @@ Task<Result<PeerBytes>> WorkerService::fetch(Context context, FileRefPtr file, B
   co_return co_await fetch_by(deps_.fetcher, context, file, range, here);
 }
 
+bool WorkerService::is_cacheable(const FileRef& file) const {
+  return deps_.store != nullptr && file.cache == CacheUse::kDisk && file.version.known();
+}
+
 // Returns local ranges and single blocks, which come as a whole, in one piece.
 Task<Result<PeerBytes>> WorkerService::fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
                                                 ByteRange range, bool here) {
@@ -208,12 +212,12 @@ Task<Result<PeerBytes>> WorkerService::fetch_by(Fetcher& fetcher, Context contex
   if (hot) co_return PeerBytes{*std::move(hot), {}};
   if (here || range.size <= kBlockBytes) {
     LEAT_CO_TRY(Bytes bytes, co_await fetcher.read(context, file, range));
-    co_return PeerBytes{std::move(bytes), {}, !here};
+    co_return PeerBytes{std::move(bytes), {}, !here && is_cacheable(*file)};
   }
   StreamedReadPtr rest = fetcher.stream(file, range);
   LEAT_CO_TRY(Bytes first, co_await rest->next(context));
   if (first.size() == range.size) rest = nullptr;
-  co_return PeerBytes{std::move(first), std::move(rest), true};
+  co_return PeerBytes{std::move(first), std::move(rest), is_cacheable(*file)};
 }
 
 // Only the owner sees a stripe's whole load, or its share of it. Failover and replica

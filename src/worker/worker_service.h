@@ -52,8 +52,8 @@ inline constexpr uint64_t kServiceReadBytesMax = 16 * kMiB;
 // The first bytes of a read, and the stream of the rest.
 struct PeerBytes {
   Bytes first;
-  StreamedReadPtr rest;  // null if `first` is complete
-  bool missed_cache = false;
+  StreamedReadPtr rest;       // null if `first` is complete
+  bool missed_cache = false;  // the bytes were not here, and are to be
 };
 
 class WorkerService : public Peer, public FdProvider {
@@ -102,8 +102,9 @@ class WorkerService : public Peer, public FdProvider {
   bool is_replica(const ClusterView& view, PlacementKey key, const PeerRoute& route) const;
   Task<Result<PeerBytes>> fetch(Context context, FileRefPtr file, ByteRange range, bool here,
                                 bool as_replica);
-  static Task<Result<PeerBytes>> fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
-                                          ByteRange range, bool here);
+  bool is_cacheable(const FileRef& file) const;
+  Task<Result<PeerBytes>> fetch_by(Fetcher& fetcher, Context context, FileRefPtr file,
+                                   ByteRange range, bool here);
   template <class T>
   PeerReply<T> not_owner(const ClusterView& view) const;
   Task<Result<ListPage>> list_page(Context context, Target target, PeerList request);

@@ -44,7 +44,7 @@ def gets(cluster):
     return [key for operation, key, *_ in cluster.store.requests() if operation == "GetObject"]
 
 
-def test_two_ranks_have_their_tree_loaded_once(tree):
+def test_two_ranks_share_one_load(tree):
     cluster, names = tree
     mounts = [client_of(cluster), client_of(cluster)]
     in_threads(lambda rank: read_at_random(mounts[rank], names[rank::2], rank), range(2))
@@ -62,12 +62,12 @@ def test_two_ranks_have_their_tree_loaded_once(tree):
         assert (mounts[0] / name).read_bytes() == body(name), name
 
 
-def test_name_order_loads_nothing_in_a_cluster(tree):
+def test_name_order_loads_nothing(tree):
     cluster, names = tree
     mount = client_of(cluster)
     for name in names:
         assert (mount / name).read_bytes() == body(name), name
-    # What is cached is not loaded either, however it is read.
+    # Cached files are not loaded either, however they are read.
     read_at_random(mount, names, 7)
     read_at_random(client_of(cluster), names, 8)
     assert jobs_of(cluster.workers[0]) == {}

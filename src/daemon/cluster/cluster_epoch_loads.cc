@@ -22,6 +22,11 @@ bool is_open(const JobView& job) {
 bool ClusterEpochLoads::on_epoch(const std::string& path) {
   std::optional<Tree> tree = resolve_(path);
   if (!tree) return local_.on_epoch(path);
+  // During an upgrade an older worker would take the report for an ordinary load.
+  const ClusterViewPtr view = tree->client->views().view();
+  const bool supported = std::ranges::all_of(
+      view->workers, [](const auto& one) { return one.second.supports_epoch_loads(); });
+  if (!supported) return false;
   auto holder = gate_.enter();
   if (!holder) return false;
   const Clock::time_point now = Clock::now();
@@ -51,7 +56,8 @@ Task<> ClusterEpochLoads::report(Gate::Holder, std::string path, Tree tree) {
   if (!job) {
     log::info("{} is read at random, and the cluster does not load it: {}", path,
               job.error().to_string());
-    rest(path, {});
+    // The next report tries again, unless the token lacks the right.
+    if (job.error().code() == StatusCode::kPermissionDenied) rest(path, {});
   } else if (!is_open(job->job)) {
     rest(path, std::chrono::duration_cast<Clock::duration>(
                    std::chrono::duration<double>(job->job.seconds)));

@@ -30,7 +30,8 @@ namespace {
 // Sizes that measured best.
 constexpr unsigned kRequestBytesMax = 1 << 20;
 constexpr unsigned kSmallRequestBytesMax = 128 * 1024;  // of older kernels
-constexpr unsigned kBackgroundRequestsMax = 64;
+// Reads with readahead count, so it bounds what readers of a far store have in flight.
+constexpr unsigned kBackgroundRequestsMax = 256;
 constexpr unsigned kRingDepth = 16;
 
 // Buffer of one read(): the kernel requires room for the largest request with its headers, even if

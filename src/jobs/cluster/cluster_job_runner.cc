@@ -30,6 +30,8 @@ constexpr Clock::duration kProgressIntervalMax = std::chrono::seconds(30);
 constexpr size_t kRecordBytes = 8 * kKiB;  // written at kProgressInterval
 // Without a job for this time the environment is destroyed: its names take memory.
 constexpr Clock::duration kEnvironmentIdleMax = std::chrono::seconds(60);
+// Epoch loads at the same time.
+constexpr int64_t kEpochLoadsMax = 4;
 // Bound of events kept for recurring jobs.
 constexpr size_t kEventsMax = 1000;
 
@@ -81,18 +83,19 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
     WallClock::time_point when;
   };
   struct Running {
-    uint64_t number = 0;           // job number in the environment
-    unsigned starts = 0;           // value for its record
+    uint64_t number = 0;  // job number in the environment
+    unsigned starts = 0;  // value for its record
+    bool background = false;
     Clock::time_point write_at{};  // when to write progress next
-    uint64_t reports = 0;          // of readers, when it was last looked at
-    Clock::time_point reported_at{};
-    RegistryRevision ended = 0;  // revision that records the end; until it is seen here, the job
-                                 // does not run again
+    RegistryRevision ended = 0;    // revision that records the end; until it is seen here, the job
+                                   // does not run again
   };
 
   bool is_due(const ClusterJob& job) const;
   Task<> poll(Context context);
   Task<> advance(Context context, ClusterJob job);
+  bool is_abandoned(const ClusterJob& job);
+  bool must_wait(const ClusterJob& job) const;
   Task<> begin(Context context, ClusterJob job);
   Task<> write_state(Context context, ClusterJob job);
   Task<> remove_old(Context context, std::vector<ClusterJob> jobs);
@@ -105,6 +108,11 @@ class ClusterJobRunnerImpl : public ClusterJobRunner {
   // Used only by the task.
   std::unique_ptr<JobEnvironment> environment_;
   std::map<uint64_t, Running> running_;
+  struct Readers {
+    uint64_t reports = 0;
+    Clock::time_point at{};  // when they last changed
+  };
+  std::map<uint64_t, Readers> readers_;  // of epoch loads, by job
   Clock::time_point busy_{};
 
   mutable std::mutex mutex_;  // leaf
@@ -152,6 +160,10 @@ Task<> ClusterJobRunnerImpl::poll(Context context) {
     }
     if (context.cancelled() || !deps_.election.leads()) co_return;
   }
+  std::erase_if(readers_, [&](const auto& one) {
+    const auto job = std::ranges::find(jobs, one.first, &ClusterJob::id);
+    return job == jobs.end() || job->ended();
+  });
   if (open) busy_ = Clock::now();
   if (!open && running_.empty() && Clock::now() - busy_ > kEnvironmentIdleMax)
     co_await drop_environment();
@@ -161,7 +173,7 @@ Task<> ClusterJobRunnerImpl::poll(Context context) {
 Task<> ClusterJobRunnerImpl::advance(Context context, ClusterJob job) {
   if (running_.contains(job.id)) {
     co_await write_state(context, std::move(job));
-  } else if (job.cancel) {
+  } else if (job.cancel || is_abandoned(job)) {
     job.info.state = JobState::kCancelled;
     static_cast<void>(co_await write(context, std::move(job)));
   } else {
@@ -169,7 +181,25 @@ Task<> ClusterJobRunnerImpl::advance(Context context, ClusterJob job) {
   }
 }
 
+// A load behind readers of which no client has reported any for a while.
+bool ClusterJobRunnerImpl::is_abandoned(const ClusterJob& job) {
+  if (!job.spec.background) return false;
+  const Clock::time_point now = Clock::now();
+  auto [seen, is_new] = readers_.try_emplace(job.id, Readers{job.reports, now});
+  if (!is_new && seen->second.reports != job.reports) seen->second = {job.reports, now};
+  return now - seen->second.at > deps_.readers_gone_after;
+}
+
+// Epoch loads leave places to jobs that somebody asked for.
+bool ClusterJobRunnerImpl::must_wait(const ClusterJob& job) const {
+  if (!job.spec.background) return false;
+  const auto running = std::ranges::count_if(
+      running_, [](const auto& one) { return one.second.background && one.second.ended == 0; });
+  return running >= kEpochLoadsMax;
+}
+
 Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
+  if (must_wait(job)) co_return;
   if (environment_ == nullptr) {
     Result<std::unique_ptr<JobEnvironment>> environment = deps_.make_environment();
     if (!environment) {
@@ -188,10 +218,8 @@ Task<> ClusterJobRunnerImpl::begin(Context context, ClusterJob job) {
   job.worker = deps_.worker;
   ++job.starts;
   if (started) {
-    running_[job.id] = {.number = started->id,
-                        .starts = job.starts,
-                        .reports = job.reports,
-                        .reported_at = Clock::now()};
+    running_[job.id] = {
+        .number = started->id, .starts = job.starts, .background = job.spec.background};
     job.info = *std::move(started);
     log::info("job {} of the cluster starts: {} of {}", job.id, to_string(job.spec.kind),
               job.spec.path);
@@ -209,13 +237,7 @@ Task<> ClusterJobRunnerImpl::write_state(Context context, ClusterJob job) {
   auto mine = running_.find(job.id);
   JobTable& table = environment_->jobs();
   const uint64_t number = mine->second.number;
-  if (job.reports != mine->second.reports) {
-    mine->second.reports = job.reports;
-    mine->second.reported_at = Clock::now();
-  }
-  const bool abandoned =
-      job.spec.background && Clock::now() - mine->second.reported_at > deps_.readers_gone_after;
-  if (job.cancel || abandoned) static_cast<void>(table.cancel(number));
+  if (job.cancel || is_abandoned(job)) static_cast<void>(table.cancel(number));
   Result<JobInfo> now = table.find(number);
   if (!now) {
     log::error("job {} of the cluster is lost: {}", job.id, now.error().to_string());

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -27,12 +28,16 @@ constexpr int kAttempts = 10;
 constexpr auto kEpochRestMin = std::chrono::seconds(60);
 constexpr int kEpochRestTimes = 10;  // times its duration
 
+// A worker reports the readers of a load at most so often, however many clients it has.
+constexpr Clock::duration kReportEvery = std::chrono::seconds(5);
+
 // Whether `load` loads the tree of `wanted`, a background load, or has done so a short time ago.
 // Compares wall clocks of hosts: a difference makes a load run too often or too late.
 bool covers_epoch(const ClusterJob& load, const ClusterJob& wanted) {
-  if (!load.spec.background || !is_at_or_below(wanted.spec.path, load.spec.path)) return false;
-  if (!load.ended()) return !load.cancel;
-  if (load.info.state == JobState::kCancelled) return false;
+  if (!is_epoch_load(load.spec) || !is_at_or_below(wanted.spec.path, load.spec.path)) return false;
+  if (!load.ended()) return true;
+  // Its readers had gone, and are here again. A load that a user has cancelled rests.
+  if (load.info.state == JobState::kCancelled && !load.cancel) return false;
   const auto took = std::chrono::duration_cast<WallTime::duration>(load.info.duration);
   const auto rest = std::max<WallTime::duration>(kEpochRestMin, kEpochRestTimes * took);
   return wanted.info.started < load.info.started + took + rest;
@@ -68,12 +73,15 @@ class ClusterJobStoreImpl : public ClusterJobStore {
  private:
   void on_view(const RegistryView& view);
   Task<> wait_until_seen(Context context, RegistryRevision revision);
+  std::optional<ClusterJob> reported_lately(const ClusterJob& wanted) const;
+  Task<Result<bool>> report_readers(Context context, ClusterJob load);
 
   Registry& registry_;
   std::unique_ptr<RegistryCache> registry_cache_;
   mutable std::mutex mutex_;  // leaf
   RegistryRevision revision_ = 0;
   std::vector<ClusterJob> jobs_;
+  std::map<uint64_t, Clock::time_point> reported_;  // by this worker, lately
   std::shared_ptr<SharedPromise<bool>> next_ = SharedPromise<bool>::make();
 };
 
@@ -134,6 +142,9 @@ Task<Result<ClusterJob>> ClusterJobStoreImpl::add(Context context, JobSpec spec,
       std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   job.info.kind = job.spec.kind;
   job.info.path = job.spec.path;
+  if (job.spec.background) {
+    if (std::optional<ClusterJob> known = reported_lately(job)) co_return *std::move(known);
+  }
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     // Read the registry itself: numbers from the local copy may always be too old.
     Result<RegistryView> there = co_await registry_.list(context, std::string(kClusterJobKeys));
@@ -150,15 +161,10 @@ Task<Result<ClusterJob>> ClusterJobStoreImpl::add(Context context, JobSpec spec,
       known->revision = entry.changed;
       if (job.spec.background && covers_epoch(*known, job)) covering = *std::move(known);
     }
-    if (covering && covering->ended()) co_return *std::move(covering);
     if (covering) {
-      ++covering->reports;
-      const std::string key = cluster_job_key(covering->id);
-      RegistryChange change{.conditions = {{key, covering->revision}},
-                            .puts = {{key, encode_cluster_job(*covering)}}};
-      Result<RegistryRevision> written = co_await registry_.commit(context, std::move(change));
-      if (written) co_return *std::move(covering);
-      if (written.error().code() != StatusCode::kVersionChanged) co_return Error(written.error());
+      Result<bool> reported = co_await report_readers(context, *covering);
+      if (!reported) co_return Error(reported.error());
+      if (*reported) co_return *std::move(covering);
       continue;
     }
     job.id = job.info.id = last + 1;
@@ -178,6 +184,38 @@ Task<Result<ClusterJob>> ClusterJobStoreImpl::add(Context context, JobSpec spec,
     if (written.error().code() != StatusCode::kVersionChanged) co_return Error(written.error());
   }
   co_return error(StatusCode::kBusy, "too many concurrent writes to the list of jobs; try again");
+}
+
+// Returns a load that needs no report now, by the local copy of the registry.
+std::optional<ClusterJob> ClusterJobStoreImpl::reported_lately(const ClusterJob& wanted) const {
+  std::lock_guard lock(mutex_);
+  for (const ClusterJob& load : jobs_) {
+    if (!covers_epoch(load, wanted)) continue;
+    const auto reported = reported_.find(load.id);
+    const bool lately =
+        reported != reported_.end() && Clock::now() < reported->second + kReportEvery;
+    if (lately || load.ended() || load.cancel) return load;
+  }
+  return std::nullopt;
+}
+
+// Records in the registry that the load has readers. Returns false if its record has changed since.
+Task<Result<bool>> ClusterJobStoreImpl::report_readers(Context context, ClusterJob load) {
+  if (load.ended() || load.cancel) co_return true;
+  ++load.reports;
+  const std::string key = cluster_job_key(load.id);
+  RegistryChange change{.conditions = {{key, load.revision}},
+                        .puts = {{key, encode_cluster_job(load)}}};
+  Result<RegistryRevision> written = co_await registry_.commit(context, std::move(change));
+  if (!written && written.error().code() != StatusCode::kVersionChanged) {
+    co_return Error(written.error());
+  }
+  if (!written) co_return false;
+  std::lock_guard lock(mutex_);
+  reported_[load.id] = Clock::now();
+  std::erase_if(reported_,
+                [](const auto& one) { return Clock::now() > one.second + 2 * kReportEvery; });
+  co_return true;
 }
 
 Task<Result<ClusterJob>> ClusterJobStoreImpl::cancel(Context context, uint64_t id) {
@@ -200,6 +238,11 @@ Task<Result<ClusterJob>> ClusterJobStoreImpl::cancel(Context context, uint64_t i
 }
 
 }  // namespace
+
+bool is_epoch_load(const JobSpec& spec) {
+  return spec.kind == JobKind::kLoad && spec.background && spec.selection == FileSelection() &&
+         !spec.verify && spec.bandwidth == 0 && spec.requests == 0;
+}
 
 Result<> check_cluster_job_spec(JobSpec& spec) {
   LEAT_TRY(spec.path, normalise_path(spec.path));

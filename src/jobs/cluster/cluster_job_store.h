@@ -15,6 +15,9 @@ namespace leat {
 // Normalises the paths of a job. kInvalidArgument if it cannot be a job of a cluster.
 Result<> check_cluster_job_spec(JobSpec& spec);
 
+// Whether it is a load behind readers, of a whole tree and without options.
+bool is_epoch_load(const JobSpec& spec);
+
 class ClusterJobStore {
  public:
   // `registry` must outlive it. stop() must have ended before its destruction.

@@ -250,7 +250,7 @@ TEST_F(ClusterJobsTest, ReadersOfOneTreeShareALoad) {
   const uint64_t load = report("/data/dir");
   EXPECT_EQ(report("/data/dir"), load);
   EXPECT_EQ(report("/data/dir/sub"), load);
-  EXPECT_TRUE(wait_until([&] { return one->store->find(load)->reports == 2; }));
+  EXPECT_TRUE(wait_until([&] { return one->store->find(load)->reports == 1; }));
   const uint64_t larger = report("/data");
   EXPECT_NE(larger, load);
   EXPECT_NE(add(*one, {.kind = JobKind::kLoad, .path = "/data/dir"}), load)
@@ -274,6 +274,20 @@ TEST_F(ClusterJobsTest, LoadEndsWhenReadersAreGone) {
   EXPECT_NE(next, load) << "readers that return";
   source_->release_reads();
   EXPECT_EQ(ended(*one, next).info.state, JobState::kDone);
+}
+
+TEST_F(ClusterJobsTest, CancelledLoadRests) {
+  start();
+  source_->put("dir/a", "0123456789");
+  auto one = leader("one");
+  source_->block_reads();
+  const JobSpec spec{.kind = JobKind::kLoad, .path = "/data/dir", .background = true};
+  const uint64_t load = add(*one, spec);
+  ASSERT_TRUE(executor_.block_on(one->store->cancel(patient(), load)));
+  EXPECT_EQ(add(*one, spec), load);
+  source_->release_reads();
+  ended(*one, load);
+  EXPECT_EQ(add(*one, spec), load);
 }
 
 TEST_F(ClusterJobsTest, AnOrderGivenToAnyIsDoneByTheLeader) {

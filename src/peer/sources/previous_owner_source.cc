@@ -30,7 +30,7 @@ class PreviousOwnerSource : public Source {
   unsigned concurrency_hint(uint64_t bytes) const override {
     return store_->concurrency_hint(bytes);
   }
-  Clock::duration first_byte_p99() const override { return store_->first_byte_p99(); }
+  Clock::duration first_byte_median() const override { return store_->first_byte_median(); }
   bool failing() const override { return store_->failing(); }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override {

@@ -97,7 +97,7 @@ class ConfinedFiles : public Source {
   unsigned concurrency_hint(uint64_t bytes) const override {
     return files_->concurrency_hint(bytes);
   }
-  Clock::duration first_byte_p99() const override { return files_->first_byte_p99(); }
+  Clock::duration first_byte_median() const override { return files_->first_byte_median(); }
   bool failing() const override { return files_->failing(); }
 
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override {

@@ -101,7 +101,7 @@ void ConcurrencyLimit::end_window(Clock::time_point now) {
   } else if (limit_ < options_.start) {
     recover(now);
   } else if (step_from_ != 0 && !has_gained(fast, goodput)) {
-    undo_step(now, least / mean);
+    undo_step(now, fast ? goodput / step_goodput_ : 0, least / mean);
   } else {
     step_from_ = 0;
     if (in_use && fast) grow(now, goodput, least);
@@ -137,10 +137,12 @@ bool ConcurrencyLimit::has_gained(bool fast, double goodput) const {
 
 // The first steps double the limit. Their failure shows the product of bandwidth and latency:
 // requests beyond it are those that made the latency longer than the least.
-void ConcurrencyLimit::undo_step(Clock::time_point now, double least_share) {
+// If the latency was not longer, the goodput shows how many of them were in use.
+void ConcurrencyLimit::undo_step(Clock::time_point now, double gain, double least_share) {
   const unsigned from = std::exchange(step_from_, 0);
   if (std::exchange(fast_start_, false)) {
-    limit_ = std::clamp(static_cast<unsigned>(limit_ * least_share), from, limit_);
+    const double shown = gain > 0 ? from * gain : limit_ * least_share;
+    limit_ = static_cast<unsigned>(std::clamp<double>(shown, from, limit_));
     return;
   }
   limit_ = from;

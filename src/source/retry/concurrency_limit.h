@@ -8,8 +8,8 @@
 // - Slow: latency is twice the lowest of the last minute, and 20 ms above it. The limit shrinks by
 //   a tenth. It does so once a second at most.
 // - Fast: latency is within a quarter of the lowest, or 2 ms above it. If the limit was in use, it
-//   doubles. It grows by an eighth after the first failed step. The first step is larger for a
-//   store with a latency over 20 ms: the rate that the start value gives a store 10 ms away.
+//   doubles. Towards a far store the first step is larger: it aims at the rate that the start value
+//   gives a store 10 ms away. It grows by an eighth after the first failed step.
 // - Failed step: the next window is not fast, or goodput rose by less than 0.3 of the step's share.
 //   A failed doubling leaves the product that it showed. A failed small step is undone. Then none
 //   is made for 10 s, then for twice as long, at most a minute.
@@ -58,7 +58,8 @@ class ConcurrencyLimit {
   void recover(Clock::time_point now);
   void shrink(Clock::time_point now);
   bool has_gained(bool fast, double goodput) const;
-  void undo_step(Clock::time_point now, double least_share);
+  // `gain`: of goodput, while the latency was near its lowest; zero: it was not.
+  void undo_step(Clock::time_point now, double gain, double least_share);
   void grow(Clock::time_point now, double goodput, double least);
 
   ConcurrencyOptions options_;

@@ -108,7 +108,7 @@ TEST_F(ConcurrencyLimitTest, DoesNotGrowWhileTheStoreThrottles) {
     serve({30ms, 1e6}, 100ms);
     limit_.throttled(now_);
   }
-  EXPECT_LE(limit_.limit(now_), 64u) << "one step, before the first refusal";
+  EXPECT_LE(limit_.limit(now_), 3 * 32u) << "one step, before the first refusal";
 }
 
 TEST_F(ConcurrencyLimitTest, FollowsAStoreThatBecomesSlow) {

@@ -9,6 +9,7 @@ namespace {
 
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
+constexpr double kTimed = 0.99;  // the percentile that timeouts come from
 constexpr double kClassesPerOctave = 4;
 constexpr double kTimeoutFactor = 4;
 constexpr Clock::duration kComputeEvery = std::chrono::milliseconds(100);
@@ -50,11 +51,12 @@ void FirstByteLatency::reset() {
   computed_at_ = Clock::time_point::min();
 }
 
-Clock::duration FirstByteLatency::percentile_99(const Counts& counts) {
+Clock::duration FirstByteLatency::percentile_of(const Counts& counts, double share) {
   uint64_t total = 0;
   for (uint32_t count : counts) total += count;
   if (total == 0) return {};
-  const uint64_t beyond = total / 100;  // as many samples may lie above
+  // As many samples may lie above.
+  const auto beyond = static_cast<uint64_t>(static_cast<double>(total) * (1 - share));
   uint64_t above = 0;
   int at = kClasses - 1;
   for (; at > 0; --at) {
@@ -65,13 +67,13 @@ Clock::duration FirstByteLatency::percentile_99(const Counts& counts) {
       Milliseconds(std::exp2((at + 1) / kClassesPerOctave)));
 }
 
-Clock::duration FirstByteLatency::p99_since(int64_t first_number) const {
+Clock::duration FirstByteLatency::percentile_since(int64_t first_number, double share) const {
   Counts sum{};
   for (const Slot& slot : slots_) {
     if (slot.number < first_number) continue;
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += slot.counts[i];
   }
-  return percentile_99(sum);
+  return percentile_of(sum, share);
 }
 
 Clock::duration FirstByteLatency::compute(Clock::time_point now) {
@@ -84,7 +86,8 @@ Clock::duration FirstByteLatency::compute(Clock::time_point now) {
   }
   if (timeouts >= kTimeoutsMin && timeouts * 3 > answers + timeouts) return timeout_max_;
   if (timeout_run_ >= kTimeoutsMin) return timeout_max_;
-  Clock::duration slowest = std::max(p99_since(number - kSlots + 1), p99_since(number - 1));
+  Clock::duration slowest =
+      std::max(percentile_since(number - kSlots + 1, kTimed), percentile_since(number - 1, kTimed));
   auto timeout =
       std::chrono::duration_cast<Clock::duration>(kTimeoutFactor * Milliseconds(slowest));
   return std::clamp(timeout, timeout_min_, timeout_max_);
@@ -99,9 +102,9 @@ Clock::duration FirstByteLatency::timeout(Clock::time_point now) {
   return computed_;
 }
 
-Clock::duration FirstByteLatency::p99(Clock::time_point now) {
+Clock::duration FirstByteLatency::percentile(Clock::time_point now, double share) {
   std::lock_guard lock(mutex_);
-  return p99_since(now.time_since_epoch() / kSlotTime - kSlots + 1);
+  return percentile_since(now.time_since_epoch() / kSlotTime - kSlots + 1, share);
 }
 
 }  // namespace leat

@@ -30,7 +30,8 @@ class FirstByteLatency {
   Clock::duration timeout(Clock::time_point now);
   // Returns the upper edge of the bucket that holds the 99th percentile, up to 19 % above it; zero
   // without samples.
-  Clock::duration p99(Clock::time_point now);
+  Clock::duration p99(Clock::time_point now) { return percentile(now, 0.99); }
+  Clock::duration median(Clock::time_point now) { return percentile(now, 0.5); }
 
  private:
   static constexpr int kSlots = 18;
@@ -45,9 +46,10 @@ class FirstByteLatency {
     Counts counts{};
   };
 
-  static Clock::duration percentile_99(const Counts& counts);
+  static Clock::duration percentile_of(const Counts& counts, double share);
+  Clock::duration percentile(Clock::time_point now, double share);
   Slot& slot_at(Clock::time_point now);
-  Clock::duration p99_since(int64_t first_number) const;
+  Clock::duration percentile_since(int64_t first_number, double share) const;
   Clock::duration compute(Clock::time_point now);
 
   const Clock::duration timeout_min_, timeout_max_;

@@ -61,7 +61,11 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   const SourceCapabilities& capabilities() const override { return inner_->capabilities(); }
   unsigned concurrency_hint(uint64_t bytes) const override;
   bool failing() const override { return health_->failing(); }
-  Clock::duration first_byte_p99() const override { return object_latency_.p99(timer_->now()); }
+  Clock::duration first_byte_median() const override {
+    const Clock::duration of_objects = object_latency_.median(timer_->now());
+    return of_objects > Clock::duration::zero() ? of_objects
+                                                : listing_latency_.median(timer_->now());
+  }
 
   // Returns kUnavailable and kThrottled only after all that the options and the deadline allow. The
   // message then has the number of attempts and the reason why they ended. With an `io_timeout` and
@@ -154,7 +158,7 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   CircuitBreaker breaker_;
   RetryBudget budget_;
   mutable FirstByteLatency object_latency_;
-  FirstByteLatency listing_latency_;
+  mutable FirstByteLatency listing_latency_;
   std::mutex random_mutex_;  // leaf
   std::mt19937_64 random_;
   const Gauge small_limit_gauge_, large_limit_gauge_, rate_gauge_;

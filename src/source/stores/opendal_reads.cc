@@ -40,7 +40,10 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
   const bool is_demanded =
       capabilities_.conditional_read && request.if_version.kind == version_kind_;
   const bool is_known = request.if_version.known();
-  if (!is_known) request.progress = {};
+  // A large response takes its time, in which a file on a web server may be written in place. Then
+  // another stat follows, and its bytes are final only after it.
+  const bool stats_after = !is_demanded && is_known && request.range.size > kSmallRequestBytes;
+  if (!is_known || stats_after) request.progress = {};
   if (is_demanded || !is_known || shown_by_response(request.if_version)) {
     Result<ReadResult> read = co_await read_once(context, request, pieces);
     const bool is_filled = read && *read == ReadResult::kFilled;
@@ -49,7 +52,8 @@ Task<Result<>> OpendalSource::read_scattered(Context context, ReadRequest reques
                             (!read && read.error().code() != StatusCode::kOutOfRange &&
                              read.error().code() != StatusCode::kUnsupported);
     if (read && !is_filled) shows_versions_.store(false, std::memory_order_relaxed);
-    if (is_filled) co_return Result<>();
+    if (is_filled && !stats_after) co_return Result<>();
+    if (is_filled) co_return co_await check_version(context, request);
     if (is_decided) co_return Error(read.error());
   }
   Result<> done = co_await read_between_stats(context, std::move(request), std::move(pieces));
@@ -63,24 +67,27 @@ bool OpendalSource::shown_by_response(const Version& version) const {
          shows_versions_.load(std::memory_order_relaxed);
 }
 
+// Returns kVersionChanged unless the object still has the request's version.
+Task<Result<>> OpendalSource::check_version(Context context, ReadRequest request) {
+  Result<SourceObject> now = co_await stat(context, {request.key, request.timeouts});
+  if (!now) co_return Error(now.error());
+  if (now->version == request.if_version) co_return Result<>();
+  co_return error(StatusCode::kVersionChanged,
+                  fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
+                              now->version.to_string(), request.if_version.to_string()));
+}
+
 Task<Result<>> OpendalSource::read_between_stats(Context context, ReadRequest request,
                                                  std::vector<std::span<std::byte>> pieces) {
-  const Version wanted = std::exchange(request.if_version, Version());
-  request.progress = {};  // the version is known only at the end
-  Result<ReadResult> read;
-  for (bool after : {false, true}) {
-    Result<SourceObject> now = co_await stat(context, {request.key, request.timeouts});
-    if (!now) co_return Error(now.error());
-    if (now->version != wanted) {
-      co_return error(StatusCode::kVersionChanged,
-                      fmt::format("{}/{} is {} now, not {} any more", name_, request.key,
-                                  now->version.to_string(), wanted.to_string()));
-    }
-    if (after) break;
-    read = co_await read_once(context, request, pieces);
-    // A size mismatch may come from a change: the second stat detects it.
-    if (!read && read.error().code() != StatusCode::kUnsupported) break;
-  }
+  LEAT_CO_CHECK_OK(co_await check_version(context, request));
+  ReadRequest without_version = request;
+  without_version.if_version = {};
+  without_version.progress = {};  // the version is known only at the end
+  Result<ReadResult> read =
+      co_await read_once(context, std::move(without_version), std::move(pieces));
+  // A size mismatch may come from a change: the second stat detects it.
+  if (!read && read.error().code() != StatusCode::kUnsupported) co_return Error(read.error());
+  LEAT_CO_CHECK_OK(co_await check_version(context, request));
   if (!read) co_return Error(read.error());
   co_return Result<>();
 }

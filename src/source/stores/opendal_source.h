@@ -115,6 +115,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
                                      std::vector<std::span<std::byte>> pieces);
   // Whether a response to a read shows if it is of this version.
   bool shown_by_response(const Version& version) const;
+  Task<Result<>> check_version(Context context, ReadRequest request);
   // Reads once, with a comparison of the version before and after.
   Task<Result<>> read_between_stats(Context context, ReadRequest request,
                                     std::vector<std::span<std::byte>> pieces);

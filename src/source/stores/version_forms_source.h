@@ -27,7 +27,7 @@ class VersionFormsSource : public Source {
   unsigned concurrency_hint(uint64_t bytes) const override {
     return inner_->concurrency_hint(bytes);
   }
-  Clock::duration first_byte_p99() const override { return inner_->first_byte_p99(); }
+  Clock::duration first_byte_median() const override { return inner_->first_byte_median(); }
   bool failing() const override { return inner_->failing(); }
 
   // Returns the version in the form of the listing once an object with two forms was seen; each

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 
 use super::tls::{Next, Tls};
 
+/// Bytes that a server may send after the handshake, before any response.
+const TICKETS_MAX: usize = 16 << 10;
+
 pub struct Connection {
     socket: TcpStream,
     tls: Option<Box<Tls>>,
@@ -83,13 +86,43 @@ impl Connection {
     /// Whether it can carry another request: nothing has arrived since the last response, not even
     /// its end. Never waits.
     pub fn is_idle(&mut self) -> bool {
-        let mut byte = [0; 1];
-        let quiet = match self.socket.try_read(&mut byte) {
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-            // Under TLS this loses bytes of a record, so the connection is lost as well.
-            Ok(_) => false,
-        };
-        quiet && !self.tls.as_ref().is_some_and(|tls| tls.has_unread())
+        let mut bytes = [0; 1024];
+        match self.socket.try_read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                !self.tls.as_ref().is_some_and(|tls| tls.has_unread())
+            }
+            // Servers send session tickets after the handshake, which belong to no response.
+            Ok(count) if count > 0 && self.tls.is_some() => {
+                self.take_tickets(&bytes[..count]).unwrap_or(false)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether `first`, and the bytes after it, are whole messages of TLS that need no answer.
+    fn take_tickets(&mut self, first: &[u8]) -> io::Result<bool> {
+        let mut wire = first.to_vec();
+        let mut more = [0; 1024];
+        loop {
+            match self.socket.try_read(&mut more) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Ok(count) if count > 0 && wire.len() < TICKETS_MAX => {
+                    wire.extend_from_slice(&more[..count]);
+                }
+                _ => return Ok(false),
+            }
+        }
+        let tls = self.tls.as_mut().expect("only called under TLS");
+        let room = tls.room();
+        if room.len() < wire.len() {
+            return Ok(false);
+        }
+        room[..wire.len()].copy_from_slice(&wire);
+        tls.received(wire.len());
+        let is_ready = matches!(tls.advance(&mut [], &mut self.outgoing)?, Next::Ready);
+        let is_quiet = is_ready && self.outgoing.is_empty() && !tls.has_unread();
+        tls.release_buffers();
+        Ok(is_quiet)
     }
 
     pub fn take_inbox(&mut self) -> Vec<u8> {

@@ -33,7 +33,7 @@ pub use route::Route;
 pub const TEXT_MAX: usize = 64 << 10;
 
 /// Idle connections that a store should have on each of the first lanes.
-const WARM_OF_LANE: usize = 2;
+const WARM_OF_LANE: usize = 4;
 /// Time limit of a connection that is made ahead.
 const WARM_MAX: Duration = Duration::from_secs(10);
 
