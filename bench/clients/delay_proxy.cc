@@ -36,16 +36,20 @@ constexpr size_t kChunkBytes = 256 << 10;
 // Bytes under way of one connection; enough for 2 GiB/s at 100 ms in a few connections.
 constexpr size_t kUnderWayMax = 64 << 20;
 
+constexpr size_t kSpareMax = 1024;
+
 struct Options {
   uint16_t listen_port = 0;
   sockaddr_in server{};
   Clock::duration delay{}, jitter{};
 };
 
+using Memory = std::unique_ptr<char[]>;
+
 struct Chunk {
   Clock::time_point due;
-  std::vector<char> bytes;
-  size_t sent = 0;
+  Memory memory;
+  size_t size = 0, sent = 0;
 };
 
 struct Connection;
@@ -179,9 +183,11 @@ class Proxy {
   }
 
   void read_server(Connection& connection) {
-    Chunk chunk;
-    if (!read_some(connection.server.fd, chunk.bytes)) connection.server_ended = true;
-    if (chunk.bytes.empty()) return;
+    Chunk chunk{.due = {}, .memory = take_memory()};
+    const ssize_t got = recv(connection.server.fd, chunk.memory.get(), kChunkBytes, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) connection.server_ended = true;
+    if (got <= 0) return spare_.push_back(std::move(chunk.memory));
+    chunk.size = static_cast<size_t>(got);
     Clock::time_point due = Clock::now();
     due += options_.delay;
     if (options_.jitter > Clock::duration::zero()) {
@@ -189,9 +195,17 @@ class Proxy {
           std::uniform_int_distribution<Clock::rep>(0, options_.jitter.count())(random_));
     }
     chunk.due = connection.last_due = std::max(due, connection.last_due);
-    connection.under_way += chunk.bytes.size();
+    connection.under_way += chunk.size;
     timers_.push({chunk.due, &connection});
     connection.to_client.push_back(std::move(chunk));
+  }
+
+  // Memory is used again: new pages would cost more than the copy into them.
+  Memory take_memory() {
+    if (spare_.empty()) return std::make_unique_for_overwrite<char[]>(kChunkBytes);
+    Memory memory = std::move(spare_.back());
+    spare_.pop_back();
+    return memory;
   }
 
   // Sends what is due and asks for what may come next.
@@ -211,13 +225,15 @@ class Proxy {
     }
     while (!connection.to_client.empty() && connection.to_client.front().due <= now) {
       Chunk& chunk = connection.to_client.front();
-      const ssize_t sent = send(connection.client.fd, chunk.bytes.data() + chunk.sent,
-                                chunk.bytes.size() - chunk.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = send(connection.client.fd, chunk.memory.get() + chunk.sent,
+                                chunk.size - chunk.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && errno == EAGAIN) break;
       if (sent <= 0) return end(connection);
       chunk.sent += static_cast<size_t>(sent);
       connection.under_way -= static_cast<size_t>(sent);
-      if (chunk.sent == chunk.bytes.size()) connection.to_client.pop_front();
+      if (chunk.sent < chunk.size) continue;
+      if (spare_.size() < kSpareMax) spare_.push_back(std::move(chunk.memory));
+      connection.to_client.pop_front();
     }
     if (connection.client_ended || (connection.server_ended && connection.to_client.empty())) {
       return end(connection);
@@ -257,6 +273,7 @@ class Proxy {
   int epoll_ = -1, listener_ = -1;
   std::unordered_set<Connection*> alive_;
   std::vector<Connection*> ended_;
+  std::vector<Memory> spare_;
   std::priority_queue<Timer> timers_;
   std::mt19937_64 random_{1};
 };

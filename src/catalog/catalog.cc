@@ -355,7 +355,7 @@ Clock::duration CatalogImpl::first_page_wait(const Directory& directory,
   const Clock::duration usual = directory.mount()->source->first_byte_median();
   const Clock::duration wait = tree_->options().first_page_wait;
   const bool early = usual >= kFarStore && flight.early_lookups++ < kEarlyLookupsMax;
-  return early ? std::min(wait, usual / 8) : std::max(wait, std::min(2 * usual, kPageWaitMax));
+  return early ? std::min(wait, usual / 32) : std::max(wait, std::min(2 * usual, kPageWaitMax));
 }
 
 Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,

@@ -69,7 +69,7 @@ struct CatalogOptions {
   uint64_t names_in_memory_max = 100'000;
   std::string scratch_directory = {};
   // A lookup in a directory without a listing waits so long for its first page. With a far store
-  // it waits an eighth of what an answer takes. Then it requests its name alone, or at once if more
+  // it hardly waits, for the first few names. Then it requests its name alone, or at once if more
   // pages follow. The listing goes on meanwhile.
   Clock::duration first_page_wait = std::chrono::milliseconds(50);
   std::function<Clock::time_point()> now = &Clock::now;

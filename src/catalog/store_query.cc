@@ -154,7 +154,7 @@ Task<> check_directory_into(Gate::Holder, Context context, SourcePtr source, std
 }
 
 // Checks for both at once. A store may search long for anything below a name. So a file is returned
-// after a quarter of the time again. The listing corrects the rare name that is both.
+// after an eighth of the time again. The listing corrects the rare name that is both.
 Task<Result<CheckedName>> check_both(Gate::Holder token, Executor& executor, Context context,
                                      SourcePtr source, std::string key, PathPolicy policy,
                                      Clock::duration age_max) {
@@ -164,7 +164,7 @@ Task<Result<CheckedName>> check_both(Gate::Holder token, Executor& executor, Con
   const Clock::time_point begun = Clock::now();
   Result<CheckedName> file = co_await check_object(context, source, key, policy, age_max);
   const bool is_file = file && file->exists;
-  const Clock::duration wait = std::max((Clock::now() - begun) / 4, kDirectoryWaitMin);
+  const Clock::duration wait = std::max((Clock::now() - begun) / 8, kDirectoryWaitMin);
   Result<CheckedName> checked =
       co_await directory->wait(is_file ? context.with_timeout(wait) : context, "looking up a name");
   if (checked && checked->exists) co_return checked;
