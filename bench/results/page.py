@@ -127,7 +127,8 @@ def machines(layer, records):
             one = record["machine"]
             words = f"{one['cores']} cores, {one['memory_gib']} GiB, kernel {one['kernel']}"
             versions = ", ".join(f"{name} {which}" for name, which in record["versions"].items())
-            found.setdefault(f"{words}{'; ' if versions else ''}{versions}", set()).add(record["date"])
+            with_versions = f". With {versions}" if versions else ""
+            found.setdefault(f"{words}{with_versions}", set()).add(record["date"])
     if found:
         yield ""
     for words, days in sorted(found.items(), key=lambda item: max(item[1]), reverse=True):

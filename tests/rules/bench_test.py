@@ -319,7 +319,7 @@ def test_the_report_writes_tables_and_pictures(tmp_path):
     assert ("| first read of 2 GiB ÷ 8 signed streams | ≥ 0.5 | 0.42 | 0.30 to 0.50, 3 runs | **no** |"
             " note of 0.42; the reference drifted by up to 50% within a run | 2026-01-02 |") in text
     assert "| 4 GiB sequential, page cache hot ÷ ext4 | ≥ 0.95 | not measured yet |" in text
-    assert "2026-01-02: 2 cores, 24 GiB, kernel 6.18; leat 0.1.0." in text
+    assert "2026-01-02: 2 cores, 24 GiB, kernel 6.18. With leat 0.1.0." in text
     assert "![" in text and "pictures/performance-whole.svg" in text
     drawing = ElementTree.parse(tmp_path / "pictures" / "performance-whole.svg")
     assert len(drawing.findall(f".//{SVG}rect[@height='11']")) == 6
