@@ -348,8 +348,8 @@ Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
 }
 
 // Longer than an answer of a near store takes, so that one page of names costs no further request.
-// With a far store a further request costs less than its latency.
-// So have the first names that wait for one listing; a crowd of them waits for the page.
+// With a far store a further request costs less than its latency. There the first lookups of one
+// listing wait only briefly, and the lookups after them wait for the page.
 Clock::duration CatalogImpl::first_page_wait(const Directory& directory,
                                              ListingFlight& flight) const {
   const Clock::duration usual = directory.mount()->source->first_byte_median();

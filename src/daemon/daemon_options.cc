@@ -104,9 +104,8 @@ Schema daemon_schema() {
       {.name = "fetch.requests_per_store_max",
        .type = kInteger,
        .default_text = "1024",
-       .help = "maximum concurrent requests to one store, fewer under a small limit of open files; "
-               "Leat "
-               "finds how many the store takes",
+       .help = "maximum concurrent requests to one store, fewer under a small limit of open "
+               "files; Leat finds how many the store takes",
        .unit = "requests",
        .min = "1",
        .max = "4096"},

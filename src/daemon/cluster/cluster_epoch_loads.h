@@ -21,7 +21,7 @@ namespace leat {
 struct ClusterEpochLoadsOptions {
   Clock::duration report_every = std::chrono::seconds(5);
   Clock::duration report_timeout = std::chrono::seconds(10);
-  // After the end of a load, or a failed report, nothing is reported for this time, or for ten
+  // After the end of a load, or a refused report, nothing is reported for this time, or for ten
   // times the load's duration.
   Clock::duration rest_min = std::chrono::seconds(60);
 };
