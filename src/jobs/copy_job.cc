@@ -112,7 +112,7 @@ Task<> CopyJob::copy_file(Gate::Holder, Semaphore::Permit, Context context, Sele
     }
   }
   if (!copied) {
-    note_error(std::move(path), std::move(copied).error());
+    note_failed_file(std::move(path), std::move(copied).error());
     co_return;
   }
   update([&](JobProgress& progress) {

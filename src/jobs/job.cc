@@ -88,7 +88,7 @@ Task<> Job::run() {
   }
 }
 
-void Job::note_error(std::string path, Status status) {
+void Job::add_error(std::string path, const Status& status, uint64_t files) {
   if (stop_.stop_requested() && status.code() == StatusCode::kCancelled) return;
   const std::string text = status.to_string();
   auto is_same = [&](const JobError& known) {
@@ -96,8 +96,9 @@ void Job::note_error(std::string path, Status status) {
   };
   std::lock_guard lock(mutex_);
   ++progress_.errors;
+  progress_.files_failed += files;
   if (std::ranges::any_of(errors_, is_same)) return;
-  if (errors_.size() < kErrorsMax) errors_.push_back({std::move(path), std::move(status)});
+  if (errors_.size() < kErrorsMax) errors_.push_back({std::move(path), status});
 }
 
 void Job::note_skipped(SkippedNames skipped) {
@@ -108,7 +109,7 @@ void Job::note_skipped(SkippedNames skipped) {
 
 void Job::clear_findings() {
   std::lock_guard lock(mutex_);
-  progress_.errors = progress_.names_skipped = 0;
+  progress_.errors = progress_.files_failed = progress_.names_skipped = 0;
   errors_.clear();
   skipped_.clear();
 }

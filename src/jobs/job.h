@@ -57,8 +57,10 @@ struct JobProgress {
   uint64_t bytes_done = 0;
   uint64_t bytes_fetched = 0;   // part of these, read from the store; copy: written to it
   uint64_t bytes_verified = 0;  // load with verification: read back
-  uint64_t errors = 0;          // files and directories that failed
-  uint64_t names_skipped = 0;   // keys that cannot be names of files; not errors
+  uint64_t files_failed = 0;
+  // Failed files and directories, and errors of the job itself.
+  uint64_t errors = 0;
+  uint64_t names_skipped = 0;  // keys that cannot be names of files; not errors
   // load: files of mounts that do not cache them on disk; not in any other number.
   uint64_t files_uncached = 0;
   uint64_t bytes_uncached = 0;
@@ -110,7 +112,9 @@ class Job {
   }
   // Counts an error, except the cancellation of the job itself. Keeps equal errors of one path
   // once.
-  void note_error(std::string path, Status status);
+  void note_error(std::string path, Status status) { add_error(std::move(path), status, 0); }
+  // The same for a file of files_total.
+  void note_failed_file(std::string path, Status status) { add_error(std::move(path), status, 1); }
   void note_skipped(SkippedNames skipped);
   // Clears errors and skipped names, for a job that walks over all directories again.
   void clear_findings();
@@ -118,6 +122,8 @@ class Job {
   void note_changes(std::string_view directory, const RefreshResult& result);
 
  private:
+  void add_error(std::string path, const Status& status, uint64_t files);
+
   const uint64_t id_;
   const JobKind kind_;
   const std::string path_;

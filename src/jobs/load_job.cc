@@ -180,7 +180,7 @@ Task<> LoadJob::load_file(Gate::Holder holder, Semaphore::Permit slot, Context c
   } else if (options_.background && loaded.error().code() == StatusCode::kNoSpace) {
     // Another load, or the readers, need the space.
   } else if (loaded.error().code() != StatusCode::kCancelled || !full_.stop_requested()) {
-    note_error(std::move(path), std::move(loaded).error());
+    note_failed_file(std::move(path), std::move(loaded).error());
   }
 }
 

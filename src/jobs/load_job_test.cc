@@ -127,6 +127,7 @@ TEST_F(LoadJobTest, FailuresAreCountedAndFirst100Named) {
   JobInfo job = run(JobKind::kLoad, "/data/dir");
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.progress.errors, 150u);
+  EXPECT_EQ(job.progress.files_failed, 150u);
   EXPECT_EQ(job.progress.files_done, 50u);
   EXPECT_EQ(job.progress.bytes_done, 500u);
   ASSERT_EQ(job.errors.size(), 100u);
@@ -234,6 +235,7 @@ TEST_F(LoadJobTest, FilesThatAFullCacheEndsAreNoErrors) {
   const JobInfo job = wait(id);
   EXPECT_EQ(job.state, JobState::kFailed);
   EXPECT_EQ(job.progress.errors, 2u) << "the file that was refused, and the job";
+  EXPECT_EQ(job.progress.files_failed, 1u) << "the end of the load is no file";
   for (const JobError& failed : job.errors) {
     EXPECT_EQ(failed.status.code(), StatusCode::kNoSpace) << failed.path;
   }

@@ -77,10 +77,10 @@ Task<> RefreshJob::refresh_wave(Gate::Holder, Context context, Wave* wave) {
     Result<RefreshResult> result = co_await catalog_.refresh(context, directory);
     if (result) {
       note_changes(directory, *result);
+      update([](JobProgress& progress) { ++progress.files_done; });
     } else {
-      note_error(directory, result.error());
+      note_failed_file(directory, result.error());
     }
-    update([](JobProgress& progress) { ++progress.files_done; });
   }
 }
 

@@ -16,7 +16,8 @@ REFERENCE = re.compile(r"((?P<file>[a-z-]+)\.json)?(#(?P<pointer>/.+))?")
 
 JOB = {"id": 3, "kind": "load", "path": "/mnt/train", "state": "done", "planned": True, "files_total": 4,
        "files_done": 4, "files_failed": 0, "bytes_total": 10, "bytes_done": 10, "bytes_fetched": 0,
-       "bytes_verified": 0, "files_uncached": 0, "bytes_uncached": 0, "seconds": 0.25, "errors": []}
+       "bytes_verified": 0, "files_uncached": 0, "bytes_uncached": 0, "seconds": 0.25, "errors_total": 0,
+       "errors": []}
 LS = {"path": "/mnt/train", "skipped": 0, "entries": [
     {"name": "0001.png", "kind": "file", "size": 5, "version": 'etag:"1"', "mtime": "2026-11-21T14:45:56Z",
      "cached_bytes": 5},

@@ -8,7 +8,7 @@ function job(change: Partial<Job>): Job {
   return {
     id: 1, kind: 'load', path: '/m', state: 'running', planned: true, files_total: 10,
     files_done: 0, files_failed: 0, bytes_total: 1000, bytes_done: 0, bytes_fetched: 0, seconds: 0,
-    errors: [], ...change,
+    errors_total: 0, errors: [], ...change,
   };
 }
 

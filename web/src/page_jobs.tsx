@@ -104,12 +104,12 @@ function Running(props: { job: Job }) {
 }
 
 function JobErrors(props: { job: Job }) {
-  const { errors, files_failed: failed } = props.job;
+  const { errors, errors_total: total } = props.job;
   if (errors.length === 0) return null;
   return (
     <details>
-      <summary>{format.count(Math.max(failed, errors.length))} failed{
-        errors.length < failed ? `, the first ${errors.length}` : ''}</summary>
+      <summary>{format.count(Math.max(total, errors.length))} failed{
+        errors.length < total ? `, the first ${errors.length}` : ''}</summary>
       <ul class="errors">{errors.map((one, i) => <li key={i}><bdi>{one}</bdi></li>)}</ul>
     </details>
   );

@@ -82,7 +82,7 @@ export interface Job {
   planned: boolean;
   files_total: number; files_done: number; files_failed: number;
   bytes_total: number; bytes_done: number; bytes_fetched: number;
-  seconds: number; started?: string; errors: string[]; code?: string;
+  seconds: number; started?: string; errors_total: number; errors: string[]; code?: string;
   added?: number; changed?: number; removed?: number;
 }
 

@@ -59,6 +59,7 @@ void decode(const Json& json, JobView& job) {
   get(json, "started", started);
   if (auto time = parse_time(started)) job.started = *time;
   get(json, "errors", job.errors);
+  get(json, "errors_total", job.errors_total);
   std::string code;
   get(json, "code", code);
   if (!code.empty()) job.code = status_code_named(code).value_or(StatusCode::kInternal);
@@ -96,6 +97,7 @@ Json to_json(const JobView& job) {
                {"files_uncached", job.files_uncached},
                {"bytes_uncached", job.bytes_uncached},
                {"seconds", job.seconds},
+               {"errors_total", job.errors_total},
                {"errors", job.errors}};
   put_bytes(json, "path", job.path);
   if (job.kind == "load") {

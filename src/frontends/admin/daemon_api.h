@@ -244,6 +244,7 @@ struct JobView {
   std::vector<ChangeView> changes{};
   double seconds = 0;
   std::optional<WallTime> started{};  // of the run; of the request while a cluster job waits
+  uint64_t errors_total = 0;          // failed files and directories, and errors of the job itself
   std::vector<std::string> errors{};  // the first few
   std::optional<StatusCode> code{};   // reason of an incomplete job
 

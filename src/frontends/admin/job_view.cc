@@ -27,7 +27,8 @@ JobView job_view(const JobInfo& info) {
   view.automatic = info.progress.background;
   view.files_total = info.progress.files_total;
   view.files_done = info.progress.files_done;
-  view.files_failed = info.progress.errors;
+  view.files_failed = info.progress.files_failed;
+  view.errors_total = info.progress.errors;
   view.bytes_total = info.progress.bytes_total;
   view.bytes_done = info.progress.bytes_done;
   view.bytes_fetched = info.progress.bytes_fetched;

@@ -32,7 +32,8 @@ TEST(ClusterJob, ComesBackAsItWas) {
   job.info.duration = std::chrono::milliseconds(1500);
   job.info.progress.planned = true;
   job.info.progress.bytes_done = UINT64_MAX;
-  job.info.progress.errors = 1;
+  job.info.progress.errors = 2;
+  job.info.progress.files_failed = 1;
   job.info.errors = {{"/a\xff/b", Status(StatusCode::kThrottled, "slow down")}};
   auto back = decode_cluster_job(encode_cluster_job(job));
   ASSERT_TRUE(back) << back.error().to_string();
@@ -50,6 +51,7 @@ TEST(ClusterJob, ComesBackAsItWas) {
   EXPECT_EQ(back->info.path, job.spec.path);
   EXPECT_EQ(back->info.duration, job.info.duration);
   EXPECT_EQ(back->info.progress.bytes_done, UINT64_MAX);
+  EXPECT_EQ(back->info.progress.files_failed, 1u);
   ASSERT_EQ(back->info.errors.size(), 1u);
   EXPECT_EQ(back->info.errors[0].path, "/a\xff/b");
   EXPECT_EQ(back->info.errors[0].status.code(), StatusCode::kThrottled);

@@ -99,8 +99,8 @@ class JobsCommand : public Command {
       print(describe_cluster_job(of_cluster));
     }
     for (const std::string& error : job.errors) print("  " + printable(error));
-    if (job.files_failed > job.errors.size()) {
-      print(fmt::format("  … and {} more", job.files_failed - job.errors.size()));
+    if (job.errors_total > job.errors.size()) {
+      print(fmt::format("  … and {} more", job.errors_total - job.errors.size()));
     }
     return {};
   }

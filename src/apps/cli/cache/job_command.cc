@@ -304,7 +304,7 @@ CommandResult<> report_job(const JobView& job, bool json, bool quiet) {
     print_changes(job);
     note_skipped(job);
   }
-  if (job.state == "done" && job.files_failed == 0) {
+  if (job.state == "done") {
     if (quiet) return {};
     if (json) {
       print_json(to_json(job));
@@ -318,8 +318,8 @@ CommandResult<> report_job(const JobView& job, bool json, bool quiet) {
   std::string how = job.state == "cancelled" ? "was cancelled" : "is not complete";
   if (job.kind == "verify" && job.code == StatusCode::kCorrupt) how = "found damage";
   Failure incomplete(Status(job.code.value_or(StatusCode::kInternal),
-                            fmt::format("{} of {} {}: {}, {} failed", job.kind, of, how,
-                                        describe_job(job), job.files_failed)));
+                            fmt::format("{} of {} {}: {}, {}", job.kind, of, how, describe_job(job),
+                                        pluralize(job.errors_total, "error"))));
   incomplete.document = to_json(job);
   return std::unexpected(std::move(incomplete));
 }
