@@ -46,6 +46,12 @@ std::string_view to_string(StatusCode code) {
       return "unsupported";
     case StatusCode::kBusy:
       return "busy";
+    case StatusCode::kNotEmpty:
+      return "not_empty";
+    case StatusCode::kCrossDevice:
+      return "cross_device";
+    case StatusCode::kConflict:
+      return "conflict";
   }
   return "internal";
 }
@@ -109,6 +115,10 @@ StatusCode code_from_errno(int errnum) {
       return StatusCode::kUnsupported;
     case EBUSY:
       return StatusCode::kBusy;
+    case ENOTEMPTY:
+      return StatusCode::kNotEmpty;
+    case EXDEV:
+      return StatusCode::kCrossDevice;
     case ETIMEDOUT:
       return StatusCode::kTimedOut;
     case ECANCELED:

@@ -31,6 +31,9 @@ enum class StatusCode : uint8_t {
   kNoSpace,           // capacity or disk is full
   kUnsupported,       // store, kernel or build lacks it
   kBusy,              // locked by another party; try later
+  kNotEmpty,          // a directory has names in it
+  kCrossDevice,       // source and target of a rename are in different mounts
+  kConflict,          // somebody else changed the object meanwhile
 };
 
 // Stable lower-case name, as it appears in logs, JSON and metrics: "not_found".

@@ -17,6 +17,9 @@ int http_status_of(StatusCode code) {
     case StatusCode::kExists:
     case StatusCode::kBusy:
     case StatusCode::kVersionChanged:
+    case StatusCode::kNotEmpty:
+    case StatusCode::kCrossDevice:
+    case StatusCode::kConflict:
       return 409;
     case StatusCode::kOutOfRange:
       return 416;
@@ -40,7 +43,7 @@ int http_status_of(StatusCode code) {
 
 std::optional<StatusCode> status_code_named(std::string_view name) {
   for (int code = static_cast<int>(StatusCode::kInternal);
-       code <= static_cast<int>(StatusCode::kBusy); ++code) {
+       code <= static_cast<int>(StatusCode::kConflict); ++code) {
     if (to_string(static_cast<StatusCode>(code)) == name) return static_cast<StatusCode>(code);
   }
   return std::nullopt;

@@ -8,9 +8,9 @@
 namespace leat {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOptions = {"folder_profile",      "no_open",
-                                                      "kernel_readahead",    "prefetch_window",
-                                                      "prefetch_next_files", "load"};
+constexpr std::array<std::string_view, 7> kOptions = {
+    "folder_profile",      "no_open", "kernel_readahead", "prefetch_window",
+    "prefetch_next_files", "load",    "writable"};
 // The kernel's own bound is larger, but bytes beyond one request only add waste.
 constexpr uint64_t kKernelReadaheadMax = 64 * kMiB;
 constexpr uint64_t kKernelReadaheadMin = 4 * kKiB;
@@ -65,6 +65,7 @@ Result<MountOptions> parse_mount_options(const std::map<std::string, std::string
     if (option == "prefetch_next_files")
       LEAT_CHECK_OK(set_bool(parsed.prefetch_next_files, option, text));
     if (option == "load") LEAT_CHECK_OK(set_load(parsed.load, text));
+    if (option == "writable") LEAT_CHECK_OK(set_bool(parsed.writable, option, text));
     if (option == "kernel_readahead") {
       LEAT_CHECK_OK(set_bytes(parsed.kernel_readahead, option, text, kKernelReadaheadMin,
                               kKernelReadaheadMax));

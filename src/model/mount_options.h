@@ -8,6 +8,7 @@
 // - `prefetch_next_files`: True: prefetch files before their open if a program reads in order.
 // - `load`: what is loaded without a command. `auto`: a tree, while it is read at random. `never`:
 //   nothing. `on-mount`: everything.
+// - `writable`: True: programs may write, and the store has what they wrote when `close` returns.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct MountOptions {
   uint64_t prefetch_window = 64 * kMiB;
   bool prefetch_next_files = true;
   MountLoad load = MountLoad::kAuto;
+  bool writable = false;
 
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };

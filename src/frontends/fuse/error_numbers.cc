@@ -34,12 +34,17 @@ int to_errno(StatusCode code) {
       return EOPNOTSUPP;
     case StatusCode::kBusy:
       return EBUSY;
+    case StatusCode::kNotEmpty:
+      return ENOTEMPTY;
+    case StatusCode::kCrossDevice:
+      return EXDEV;
     // Programs do not expect EAGAIN from a file; lower layers have already retried these errors.
     case StatusCode::kUnavailable:
     case StatusCode::kThrottled:
     case StatusCode::kCorrupt:
     case StatusCode::kOutOfRange:
     case StatusCode::kInternal:
+    case StatusCode::kConflict:
       return EIO;
   }
   return EIO;
@@ -53,6 +58,9 @@ bool worth_logging(StatusCode code) {
     case StatusCode::kReadOnly:
     case StatusCode::kVersionChanged:
     case StatusCode::kCancelled:
+    case StatusCode::kExists:
+    case StatusCode::kNotEmpty:
+    case StatusCode::kCrossDevice:
       return false;
     default:
       return true;
