@@ -28,7 +28,7 @@ using testing::LyingServer;
 using testing::range_of;
 
 constexpr leat_terms kTerms{.first_byte_max_ms = 2000, .silence_max_ms = 2000};
-constexpr leat_condition kAlways{.if_absent = 0, .if_version = {nullptr, 0}};
+constexpr leat_condition kAlways{.if_absent = 0, .if_version = {nullptr, 0}, .metadata = {}};
 
 leat_expected expected(std::string_view version) {
   return {.version = as_text(version), .size = 0, .mtime_s = 0, .has_mtime = 0};
@@ -219,7 +219,8 @@ TEST_F(AbiMisuse, TextThatIsNoText) {
   EXPECT_EQ(read(kNotUtf8, 0, {1}), LEAT_UNSUPPORTED);
   EXPECT_EQ(read("k", 0, {1}, kNotUtf8), LEAT_UNSUPPORTED);
   EXPECT_EQ(write(kNotUtf8, "x"), LEAT_UNSUPPORTED);
-  EXPECT_EQ(write("k", "x", {.if_absent = 0, .if_version = as_text(kNotUtf8)}), LEAT_UNSUPPORTED);
+  EXPECT_EQ(write("k", "x", {.if_absent = 0, .if_version = as_text(kNotUtf8), .metadata = {}}),
+            LEAT_UNSUPPORTED);
   EXPECT_EQ(remove({as_text("k"), as_text(kNotUtf8)}), LEAT_UNSUPPORTED);
 }
 
@@ -371,7 +372,7 @@ TEST(AbiFuzz, InAnyOrderEachReportsOnce) {
       const std::string key = fmt::format("k{}", dice.below(4));
       const leat_terms terms{.first_byte_max_ms = 20 + dice.below(80),
                              .silence_max_ms = 20 + dice.below(80)};
-      const leat_condition condition{.if_absent = dice.one_in(4), .if_version = {}};
+      const leat_condition condition{.if_absent = dice.one_in(4), .if_version = {}, .metadata = {}};
       const std::string_view part = std::string_view(text).substr(dice.below(70'000));
       const unsigned kind = dice.below(9);
       auto entry = ledger.begin(kind == 2 ? 1 + dice.below(60'000) : 0);

@@ -49,6 +49,10 @@ Task<Result<>> Source::rename(Context, RenameRequest) {
   co_return only_read(*this);
 }
 
+Task<Result<SourceObject>> Source::set_attributes(Context, AttributesRequest) {
+  co_return only_read(*this);
+}
+
 Task<Result<>> Source::remove(Context, RemoveRequest) {
   co_return only_read(*this);
 }

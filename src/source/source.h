@@ -17,6 +17,7 @@
 #include "model/byte_range.h"
 #include "model/file_info.h"
 #include "model/file_ref.h"
+#include "model/posix_attributes.h"
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
@@ -45,6 +46,9 @@ struct SourceCapabilities {
   bool renames = false;  // atomically; also of directories where those are real
   // Maximum number of keys that one request removes.
   size_t removes_max = 1;
+  // Keeps the attributes of a write, and stat() returns them.
+  bool attributes = false;
+  bool sets_attributes = false;  // of an object or a directory, without a write
   // For an object written in parts: minimum size of each part but the last, and maximum number of
   // parts.
   uint64_t part_bytes_min = 1;
@@ -59,6 +63,8 @@ struct SourceObject {
   std::optional<WallTime> mtime;
   // The object is a file on this host's own disks: a read costs what a read of a cache there costs.
   bool local = false;
+  // From stat() of a store that keeps attributes; null otherwise.
+  std::shared_ptr<const PosixAttributes> attributes = nullptr;
 };
 
 // Observations of one attempt at a store.
@@ -137,6 +143,7 @@ struct WriteRequest {
   std::string key;
   WriteCondition condition = {};
   AttemptTimeouts timeouts = {};
+  PosixAttributes attributes = {};  // of the new object; ignored by a store that keeps none
 };
 
 struct CopyRequest {
@@ -147,6 +154,12 @@ struct CopyRequest {
 
 struct RenameRequest {
   std::string from, to;
+  AttemptTimeouts timeouts = {};
+};
+
+struct AttributesRequest {
+  std::string key;
+  PosixAttributes attributes;  // to set; the others stay
   AttemptTimeouts timeouts = {};
 };
 
@@ -260,6 +273,8 @@ class Source {
   // Renames a file, replacing a present one, or a directory (both keys end in '/') to an unused
   // name.
   virtual Task<Result<>> rename(Context context, RenameRequest request);
+  // Sets attributes of a file or a directory. Returns what stat() would.
+  virtual Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request);
   // Removes all of the keys, by several requests in sequence if needed. A missing key is not an
   // error. A directory has to be empty. After a failure any of the keys may be removed.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);

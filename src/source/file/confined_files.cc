@@ -135,6 +135,10 @@ class ConfinedFiles : public Source {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {request.from, request.to}));
     co_return co_await files_->rename(context, std::move(request));
   }
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override {
+    LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, {request.key}));
+    co_return co_await files_->set_attributes(context, std::move(request));
+  }
   Task<Result<>> remove(Context context, RemoveRequest request) override {
     LEAT_CO_CHECK_OK(co_await check_keys(context, confines_, request.keys));
     co_return co_await files_->remove(context, std::move(request));

@@ -165,6 +165,18 @@ Version version_of_stat(const struct stat& info) {
                              info.st_ino, nanoseconds(info.st_ctim));
 }
 
+PosixAttributes attributes_of_stat(const struct stat& info) {
+  auto time = [](const timespec& at) {
+    return WallTime(std::chrono::nanoseconds(nanoseconds(at)));
+  };
+  return {.mode = info.st_mode,
+          .uid = info.st_uid,
+          .gid = info.st_gid,
+          .atime = time(info.st_atim),
+          .mtime = time(info.st_mtim),
+          .ctime = time(info.st_ctim)};
+}
+
 SourceObject object_of_stat(std::string key, const struct stat& info) {
   SourceObject object;
   object.mtime = WallTime(std::chrono::nanoseconds(nanoseconds(info.st_mtim)));

@@ -14,6 +14,7 @@ namespace leat {
 // "/" + key.
 std::string path_of_key(const std::string& key);
 SourceObject object_of_stat(std::string key, const struct stat& info);
+PosixAttributes attributes_of_stat(const struct stat& info);
 // Size, mtime, inode and ctime of a file.
 Version version_of_stat(const struct stat& info);
 

@@ -78,6 +78,7 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
         fmt::format("cannot stat {}: it is a link to a directory that it is in itself", path));
   }
   SourceObject object = object_of_stat(key, info);
+  object.attributes = std::make_shared<const PosixAttributes>(attributes_of_stat(info));
   object.local = access == FileAccess::kByFileSystem && is_on_local_disk(path, info.st_dev);
   return object;
 }

@@ -59,6 +59,7 @@ class FileSource : public Source {
   Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
   Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
   Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override;
   Task<Result<>> remove(Context context, RemoveRequest request) override;
 
  private:
@@ -76,7 +77,9 @@ class FileSource : public Source {
                                          .write_if_absent = true,
                                          .copies = true,
                                          .renames = true,
-                                         .removes_max = 1000};
+                                         .removes_max = 1000,
+                                         .attributes = true,
+                                         .sets_attributes = true};
   std::once_flag skipped_logged_;
 };
 

@@ -92,13 +92,49 @@ Result<> check_condition(const WriteRequest& request) {
                            path_of_key(request.key)));
 }
 
+timespec timespec_of(const std::optional<WallTime>& time) {
+  if (!time) return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
+  const auto since_epoch = time->time_since_epoch();
+  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  return {.tv_sec = whole.count(), .tv_nsec = (since_epoch - whole).count()};
+}
+
+// Unless `owner_must`, an owner that this process may not set stays as it is. The mode comes last,
+// since a change of the owner clears bits of it.
+Result<> apply_attributes(int fd, const PosixAttributes& wanted, bool owner_must,
+                          const std::string& path) {
+  const uid_t uid = wanted.uid.value_or(static_cast<uid_t>(-1));
+  const gid_t gid = wanted.gid.value_or(static_cast<gid_t>(-1));
+  if ((wanted.uid || wanted.gid) && fchown(fd, uid, gid) != 0 && (owner_must || errno != EPERM)) {
+    return Error(status_from_errno(errno, "cannot set the owner of " + path));
+  }
+  if (wanted.mode && fchmod(fd, *wanted.mode & 07777) != 0) {
+    return Error(status_from_errno(errno, "cannot set the mode of " + path));
+  }
+  const timespec times[] = {timespec_of(wanted.atime), timespec_of(wanted.mtime)};
+  if ((wanted.atime || wanted.mtime) && futimens(fd, times) != 0) {
+    return Error(status_from_errno(errno, "cannot set the times of " + path));
+  }
+  return {};
+}
+
+Result<SourceObject> set_attributes_of(const AttributesRequest& request, FileAccess access) {
+  LEAT_CHECK_OK(stat_file(request.key, access));
+  const std::string path = path_of_key(request.key);
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return Error(status_from_errno(errno, "cannot set attributes of " + path));
+  LEAT_CHECK_OK(apply_attributes(file.fd(), request.attributes, /*owner_must=*/true, path));
+  return stat_file(request.key, access);
+}
+
 // A file that is being written, under a temporary name. Blocks.
 class StagedFile {
  public:
-  StagedFile(std::string key, bool absent, FileAccess access)
+  StagedFile(std::string key, bool absent, FileAccess access, PosixAttributes attributes = {})
       : key_(std::move(key)),
         absent_(absent),
         access_(access),
+        attributes_(attributes),
         path_(path_of_key(key_)),
         staged_(fmt::format("{}/.leat-{}", parent_of(path_), Id128::random().to_hex())) {}
   StagedFile(const StagedFile&) = delete;
@@ -134,12 +170,14 @@ class StagedFile {
 
   Result<SourceObject> finish() {
     LEAT_CHECK_OK(begin());
+    LEAT_CHECK_OK(apply_attributes(file_.fd(), attributes_, /*owner_must=*/false, path_));
     if (fsync(file_.fd()) != 0) return Error(status_from_errno(errno, "cannot sync " + path_));
     struct stat there;
     if (!absent_ && stat(path_.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
       return error(StatusCode::kIsDirectory,
                    fmt::format("cannot write {}: there is a directory", path_));
     }
+    LEAT_CHECK_OK(give_name());
     if (absent_) {
       LEAT_CHECK_OK(rename_to_nothing(staged_, path_, false));
     } else if (::rename(staged_.c_str(), path_.c_str()) != 0) {
@@ -175,9 +213,24 @@ class StagedFile {
     }
   }
 
+  // Names what is to be renamed.
+  Result<> give_name() {
+    if (named_) return {};
+    const std::string self = fmt::format("/proc/self/fd/{}", file_.fd());
+    if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, staged_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      return Error(status_from_errno(errno, "cannot write " + path_));
+    }
+    named_ = true;
+    return {};
+  }
+
   Result<> begin() {
     if (file_) return {};
     LEAT_CHECK_OK(make_directories(parent_of(path_)));
+    // Without a name, nothing is left behind by a process that is killed.
+    file_ =
+        File(open((parent_of(path_) + "/").c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, kFileMode));
+    if (file_) return {};
     file_ = File(open(staged_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
     if (!file_) return Error(status_from_errno(errno, "cannot write " + path_));
     named_ = true;
@@ -187,6 +240,7 @@ class StagedFile {
   const std::string key_;
   const bool absent_;
   const FileAccess access_;
+  const PosixAttributes attributes_;
   const std::string path_, staged_;
   File file_;
   bool named_ = false;
@@ -231,7 +285,8 @@ class FileWriter : public ObjectWriter {
   FileWriter(const WriteRequest& request, FileAccess access,
              std::shared_ptr<StoreCounters> counters)
       : counters_(std::move(counters)),
-        file_(std::make_shared<StagedFile>(request.key, request.condition.absent, access)) {}
+        file_(std::make_shared<StagedFile>(request.key, request.condition.absent, access,
+                                           request.attributes)) {}
 
   ~FileWriter() override {
     FilePool::of_process().post([file = file_] { file->abandon(); });
@@ -340,7 +395,8 @@ Task<Result<SourceObject>> FileSource::write(Context context, WriteRequest reque
     };
   } else {
     if (auto good = check_file(request); !good) co_return Error(good.error());
-    auto file = std::make_shared<StagedFile>(request.key, request.condition.absent, access_);
+    auto file = std::make_shared<StagedFile>(request.key, request.condition.absent, access_,
+                                             request.attributes);
     work = [file, bytes = FileWriter::copy_of(content)]() -> Result<SourceObject> {
       Result<> taken = file->append(bytes);
       Result<SourceObject> object = taken ? file->finish() : Error(taken.error());
@@ -374,6 +430,14 @@ Task<Result<>> FileSource::rename(Context context, RenameRequest request) {
     return rename_file(request, access);
   };
   co_return co_await on_pool(counters_, std::move(context), "a rename", std::move(work));
+}
+
+Task<Result<SourceObject>> FileSource::set_attributes(Context context, AttributesRequest request) {
+  source_metrics::write_requests.add();
+  std::function<Result<SourceObject>()> work = [request, access = access_] {
+    return set_attributes_of(request, access);
+  };
+  co_return co_await on_pool(counters_, std::move(context), "a change", std::move(work));
 }
 
 Task<Result<>> FileSource::remove(Context context, RemoveRequest request) {

@@ -98,6 +98,7 @@ class RetryingSource : public Source, public std::enable_shared_from_this<Retryi
   Result<ObjectWriterPtr> begin_write(WriteRequest request) override;
   Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
   Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override;
   Task<Result<>> remove(Context context, RemoveRequest request) override;
 
   // For tests and for inspection.

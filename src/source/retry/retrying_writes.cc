@@ -125,6 +125,17 @@ Task<Result<>> RetryingSource::rename(Context context, RenameRequest request) {
   co_return co_await run_with_retry(std::move(context), operation, std::move(attempt));
 }
 
+Task<Result<SourceObject>> RetryingSource::set_attributes(Context context,
+                                                          AttributesRequest request) {
+  Operation operation{"set attributes of", request.key,      0,
+                      Kind::kChange,       request.timeouts, kStoreProcessingTime};
+  Attempt<SourceObject> attempt = [this, &request](Context context, AttemptTimeouts timeouts) {
+    request.timeouts = timeouts;
+    return inner_->set_attributes(std::move(context), request);
+  };
+  co_return co_await run_with_retry(std::move(context), operation, std::move(attempt));
+}
+
 Task<Result<>> RetryingSource::remove(Context context, RemoveRequest request) {
   std::vector<std::string> keys = std::exchange(request.keys, {});
   for (size_t begin = 0; begin < keys.size();) {

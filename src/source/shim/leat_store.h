@@ -86,15 +86,17 @@ typedef struct leat_abilities {
   uint8_t repeats_parts; /* a part that failed with LEAT_UNAVAILABLE may be appended again */
   uint8_t copies;        /* by itself */
   uint8_t renames;
+  uint8_t metadata;   /* keeps that of a leat_condition, and stat returns it */
   size_t removes_max; /* keys that one request of its own removes; more take more requests */
   size_t part_min;    /* bytes of every part of an object but the last */
   uint32_t parts_max;
 } leat_abilities;
 
-/* The condition of a write; default: none. */
+/* The condition of a write, and what goes with it; default: none. */
 typedef struct leat_condition {
   int if_absent;        /* there is no such object */
   leat_text if_version; /* it is this version; empty: any */
+  leat_text metadata;   /* of the new object: lines NAME=VALUE; ignored where not kept */
 } leat_condition;
 
 /* The object that a read must find. */
@@ -112,6 +114,7 @@ typedef struct leat_entry {
   int64_t mtime_ns;  /* since 1970, as fine as stat and list both have it; see has_mtime */
   uint8_t is_directory;
   uint8_t has_mtime;
+  leat_text metadata; /* stat: as in leat_condition */
 } leat_entry;
 
 typedef struct leat_outcome {

@@ -114,10 +114,26 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   capabilities_.write_if_version = abilities.write_if_version != 0;
   capabilities_.copies = abilities.copies != 0;
   capabilities_.renames = abilities.renames != 0;
+  capabilities_.attributes = abilities.metadata != 0;
   capabilities_.removes_max = abilities.removes_max;
   capabilities_.part_bytes_min = abilities.part_min;
   capabilities_.parts_max = abilities.parts_max;
   retries_parts_ = abilities.repeats_parts != 0;
+}
+
+// `metadata`: lines NAME=VALUE. Returns null if there are none.
+std::shared_ptr<const PosixAttributes> OpendalSource::to_attributes(const std::string& metadata) {
+  ObjectMetadata found;
+  for (size_t at = 0; at < metadata.size();) {
+    const size_t end = std::min(metadata.find('\n', at), metadata.size());
+    const std::string line = metadata.substr(at, end - at);
+    if (const size_t equals = line.find('='); equals != line.npos) {
+      found[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+    at = end + 1;
+  }
+  const PosixAttributes attributes = from_metadata(found);
+  return attributes.empty() ? nullptr : std::make_shared<const PosixAttributes>(attributes);
 }
 
 SourceObject OpendalSource::to_object(const leat_entry& entry) const {
@@ -131,6 +147,7 @@ SourceObject OpendalSource::to_object(const leat_entry& entry) const {
   } else if (entry.has_mtime && !entry.is_directory) {
     object.version = Version::size_mtime(entry.size, entry.mtime_ns);
   }
+  if (capabilities_.attributes) object.attributes = to_attributes(to_string(entry.metadata));
   return object;
 }
 

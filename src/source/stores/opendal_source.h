@@ -120,6 +120,7 @@ class OpendalSource : public Source, public std::enable_shared_from_this<Opendal
   Task<Result<>> read_between_stats(Context context, ReadRequest request,
                                     std::vector<std::span<std::byte>> pieces);
   SourceObject to_object(const leat_entry& entry) const;
+  static std::shared_ptr<const PosixAttributes> to_attributes(const std::string& metadata);
   Result<> check_condition(const WriteRequest& request) const;
 
   const OpendalConfig config_;

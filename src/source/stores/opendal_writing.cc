@@ -11,8 +11,18 @@
 namespace leat {
 namespace {
 
-leat_condition as_condition(const WriteCondition& condition) {
-  return {condition.absent, as_text(condition.version.value)};
+// Lines NAME=VALUE.
+std::string metadata_of(const WriteRequest& request) {
+  std::string lines;
+  for (const auto& [name, value] : to_metadata(request.attributes)) {
+    lines += fmt::format("{}={}\n", name, value);
+  }
+  return lines;
+}
+
+// `metadata` must outlive the result.
+leat_condition as_condition(const WriteCondition& condition, const std::string& metadata) {
+  return {condition.absent, as_text(condition.version.value), as_text(metadata)};
 }
 
 struct CloseWriter {
@@ -28,7 +38,7 @@ class OpendalSource::Writer : public ObjectWriter {
         request_(std::move(request)),
         what_(fmt::format("write {}/{}", source_->name_, request_.key)),
         writer_(leat_writer_open(source_->store_.get(), as_text(request_.key),
-                                 as_condition(request_.condition))) {}
+                                 as_condition(request_.condition, metadata_of(request_)))) {}
 
   bool is_retryable() const override { return source_->retries_parts_; }
 
@@ -96,10 +106,11 @@ Task<Result<SourceObject>> OpendalSource::write(Context context, WriteRequest re
                                                 std::span<const std::byte> content) {
   if (auto good = check_condition(request); !good) co_return Error(good.error());
   source_metrics::write_requests.add();
-  Start start = [this, &request, content](Pending* pending) {
+  const std::string metadata = metadata_of(request);
+  Start start = [this, &request, &metadata, content](Pending* pending) {
     return leat_store_write(store_.get(), as_text(request.key), as_text(content),
-                            as_condition(request.condition), as_terms(request.timeouts), &on_done,
-                            pending);
+                            as_condition(request.condition, metadata), as_terms(request.timeouts),
+                            &on_done, pending);
   };
   Result<SourceObject> object = co_await change(
       context, fmt::format("write {}/{}", name_, request.key), request.timeouts.report, start);

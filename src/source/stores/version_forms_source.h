@@ -51,6 +51,9 @@ class VersionFormsSource : public Source {
   Task<Result<>> rename(Context context, RenameRequest request) override {
     return inner_->rename(std::move(context), std::move(request));
   }
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override {
+    return inner_->set_attributes(std::move(context), std::move(request));
+  }
   Task<Result<>> remove(Context context, RemoveRequest request) override {
     return inner_->remove(std::move(context), std::move(request));
   }

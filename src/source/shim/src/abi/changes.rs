@@ -24,14 +24,22 @@ pub unsafe extern "C" fn leat_store_write(
 ) -> *mut RequestHandle {
     let store = unsafe { &*store }.0.clone();
     let texts = unsafe { key.string().zip(condition.condition()) };
+    let texts = texts.zip(unsafe { condition.user_metadata() });
     let content = Buffer::from(unsafe { content.bytes() }.to_vec());
     let weight = content.len();
     start(Callback { done, user }, weight, async move {
         let mut trace = Trace::default();
         let written = match texts {
-            Some((key, condition)) => {
+            Some(((key, condition), metadata)) => {
                 store
-                    .write(key, condition, content, terms.timeouts(), &mut trace)
+                    .write(
+                        key,
+                        condition,
+                        metadata,
+                        content,
+                        terms.timeouts(),
+                        &mut trace,
+                    )
                     .await
             }
             None => not_utf8(),
@@ -118,8 +126,9 @@ pub unsafe extern "C" fn leat_writer_open(
     condition: CCondition,
 ) -> *mut WriterHandle {
     let store = unsafe { &*store }.0.clone();
-    let opened = match unsafe { key.string().zip(condition.condition()) } {
-        Some((key, condition)) => Writer::open(store, key, condition),
+    let texts = unsafe { key.string().zip(condition.condition()) };
+    let opened = match texts.zip(unsafe { condition.user_metadata() }) {
+        Some(((key, condition), metadata)) => Writer::open(store, key, condition, &metadata),
         None => not_utf8(),
     };
     Box::into_raw(Box::new(WriterHandle(opened.map(Arc::new))))

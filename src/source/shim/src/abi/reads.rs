@@ -69,6 +69,7 @@ pub unsafe extern "C" fn leat_store_abilities(store: *const StoreHandle) -> Abil
         repeats_parts: changes.repeats_parts as u8,
         copies: changes.copies as u8,
         renames: changes.renames as u8,
+        metadata: changes.metadata as u8,
         removes_max: changes.removes_max,
         part_min: changes.part_min,
         parts_max: changes.parts_max,

@@ -12,7 +12,7 @@ use crate::core::failure::{Code, Failure};
 use crate::core::kinds::VersionKind;
 use crate::core::timeouts::Timeouts;
 use crate::store::open::Store;
-use crate::store::upload::Writer;
+use crate::store::upload::{UserMetadata, Writer};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -29,6 +29,7 @@ pub struct CEntry {
     pub mtime_ns: i64,
     pub is_directory: u8,
     pub has_mtime: u8,
+    pub metadata: Text,
 }
 
 #[repr(C)]
@@ -49,6 +50,7 @@ pub struct Abilities {
     pub repeats_parts: u8,
     pub copies: u8,
     pub renames: u8,
+    pub metadata: u8,
     pub removes_max: usize,
     pub part_min: usize,
     pub parts_max: u32,
@@ -112,6 +114,7 @@ pub type Done = unsafe extern "C" fn(*mut c_void, *const Outcome);
 pub struct CCondition {
     pub if_absent: c_int,
     pub if_version: Text,
+    pub metadata: Text,
 }
 
 impl CCondition {
@@ -125,6 +128,19 @@ impl CCondition {
             true => Condition::None,
             false => Condition::Version(version),
         })
+    }
+}
+
+impl CCondition {
+    /// Returns None if it is not UTF-8. A line without `=` is left out.
+    pub unsafe fn user_metadata(self) -> Option<UserMetadata> {
+        let text = unsafe { self.metadata.string() }?;
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        Some(
+            pairs
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+        )
     }
 }
 
@@ -164,6 +180,7 @@ impl CEntry {
             mtime_ns: entry.mtime_ns.unwrap_or_default(),
             is_directory: entry.is_directory as u8,
             has_mtime: entry.mtime_ns.is_some() as u8,
+            metadata: Text::of(&entry.metadata),
         }
     }
 }

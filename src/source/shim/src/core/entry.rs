@@ -2,7 +2,7 @@
 //! Entry: a store's description of an object, and which keys are addressable.
 use std::time::UNIX_EPOCH;
 
-use opendal::Metadata;
+use opendal::{Metadata, UserMetadata};
 
 use crate::core::failure::{Code, Failure};
 use crate::core::kinds::{Dialect, VersionKind};
@@ -14,6 +14,8 @@ pub struct Entry {
     pub version: String,
     pub mtime_ns: Option<i64>,
     pub is_directory: bool,
+    /// Lines NAME=VALUE; empty where it is unknown.
+    pub metadata: String,
 }
 
 impl Entry {
@@ -24,6 +26,7 @@ impl Entry {
             version: String::new(),
             mtime_ns: None,
             is_directory: true,
+            metadata: String::new(),
         }
     }
 
@@ -53,8 +56,19 @@ impl Entry {
             version,
             mtime_ns: mtime.map(|since| since.as_nanos() as i64 / unit * unit),
             is_directory: false,
+            metadata: metadata.user_metadata().map(lines_of).unwrap_or_default(),
         }
     }
+}
+
+fn lines_of(metadata: UserMetadata<'_>) -> String {
+    let mut lines = String::new();
+    for (name, value) in metadata.into_iter() {
+        if !name.contains(['=', '\n']) && !value.contains('\n') {
+            lines.push_str(&format!("{name}={value}\n"));
+        }
+    }
+    lines
 }
 
 /// A name with a slash is a directory's, one without is a file's; a store may find either with both

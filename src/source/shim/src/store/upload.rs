@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writer: an object that is written in parts, and is invisible before its end.
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,14 +34,22 @@ const CLEAN_UP_ATTEMPTS: u32 = 8;
 const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
-    pub fn open_upload(&self, key: &str, condition: &Condition) -> Result<Upload, Failure> {
+    pub fn open_upload(
+        &self,
+        key: &str,
+        condition: &Condition,
+        metadata: &UserMetadata,
+    ) -> Result<Upload, Failure> {
         let staged = match self.writes {
             WriteMode::Atomic => None,
             _ => Some(staged_key(key)),
         };
         let bytes = match &self.writes {
             WriteMode::HdfsRename(hdfs) => Bytes::Hdfs(hdfs.clone(), None),
-            _ => Bytes::Service(self.service_writer(staged.as_deref().unwrap_or(key), condition)?),
+            _ => {
+                let key = staged.as_deref().unwrap_or(key);
+                Bytes::Service(self.service_writer(key, condition, metadata)?)
+            }
         };
         Ok(Upload {
             staged,
@@ -51,11 +60,19 @@ impl Store {
 
     /// Opens a writer below OpenDAL's own, which would cut and join its input, so that the bytes to
     /// resend would be unknown.
-    fn service_writer(&self, key: &str, condition: &Condition) -> Result<oio::Writer, Failure> {
+    fn service_writer(
+        &self,
+        key: &str,
+        condition: &Condition,
+        metadata: &UserMetadata,
+    ) -> Result<oio::Writer, Failure> {
         let mut options = WriteOptions {
             concurrent: PARTS_IN_FLIGHT,
             ..Default::default()
         };
+        if !metadata.is_empty() && self.changes().metadata {
+            options.user_metadata = Some(metadata.clone());
+        }
         match (condition, self.dialect.version) {
             (Condition::None, _) => {}
             (Condition::Absent, _) => options.if_not_exists = true,
@@ -71,6 +88,9 @@ impl Store {
         opened.map_err(|error| explain_with(&error, &Default::default()))
     }
 }
+
+/// Names and values that a store keeps with an object.
+pub type UserMetadata = HashMap<String, String>;
 
 /// An object that is being written.
 pub struct Upload {
@@ -271,14 +291,19 @@ struct State {
 }
 
 impl Writer {
-    pub fn open(store: Arc<Store>, key: String, condition: Condition) -> Result<Self, Failure> {
+    pub fn open(
+        store: Arc<Store>,
+        key: String,
+        condition: Condition,
+        metadata: &UserMetadata,
+    ) -> Result<Self, Failure> {
         store.check_change(&key)?;
         store.check_condition(&condition)?;
         if key.ends_with('/') {
             let message = "a directory holds no bytes";
             return Err(Failure::new(Code::InvalidArgument, message));
         }
-        let upload = Some(store.open_upload(&key, &condition)?);
+        let upload = Some(store.open_upload(&key, &condition, metadata)?);
         Ok(Self {
             store,
             key,

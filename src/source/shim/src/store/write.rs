@@ -17,7 +17,7 @@ use crate::core::entry::Entry;
 use crate::core::failure::{Code, Failure};
 use crate::core::timeouts::Timeouts;
 use crate::store::open::Store;
-use crate::store::upload::clean_up;
+use crate::store::upload::{UserMetadata, clean_up};
 use crate::store::write_checks::unsupported;
 
 impl Store {
@@ -26,6 +26,7 @@ impl Store {
         self: &Arc<Self>,
         key: String,
         condition: Condition,
+        metadata: UserMetadata,
         content: Buffer,
         timeouts: Timeouts,
         trace: &mut Trace,
@@ -39,7 +40,7 @@ impl Store {
         }
         self.check_condition(&condition)?;
         let attempt = || async {
-            let mut upload = self.open_upload(&key, &condition)?;
+            let mut upload = self.open_upload(&key, &condition, &metadata)?;
             let size = content.len() as u64;
             let done = async {
                 upload.append(self, content.clone(), timeouts).await?;

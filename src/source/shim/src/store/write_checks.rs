@@ -27,6 +27,8 @@ pub struct Changes {
     pub repeats_parts: bool,
     pub copies: bool,
     pub renames: bool,
+    /// It keeps the metadata of a write.
+    pub metadata: bool,
     /// Keys that one request removes.
     pub removes_max: usize,
     pub part_min: usize,
@@ -50,6 +52,7 @@ impl Store {
                 repeats_parts: true,
                 copies: capability.copy,
                 renames: false,
+                metadata: capability.write_with_user_metadata,
                 // Google's batches have a special form that some of its servers do not accept.
                 removes_max: match kind {
                     VersionKind::Generation => 1,

@@ -294,6 +294,7 @@ fn entry(key: String, info: Info, commit: &Commit) -> Entry {
         // A date per file would make the hub walk its history.
         mtime_ns: commit.mtime_ns,
         is_directory: false,
+        metadata: String::new(),
     }
 }
 

@@ -177,6 +177,7 @@ impl Web {
             version: usable_etag(text(headers, header::ETAG).unwrap_or_default()),
             mtime_ns: modified.map(|since| since.as_secs() as i64 * 1_000_000_000),
             is_directory: false,
+            metadata: String::new(),
         })
     }
 }
