@@ -138,13 +138,20 @@ class TlsDress {
       auto channel = std::make_unique<TlsChannel>(ssl);
       if (SSL_accept(ssl) != 1) return nullptr;
       resumed += SSL_session_reused(ssl);
+      ++handshakes_;
+      handshakes_.notify_all();
       return channel;
     };
+  }
+  // Waits until `count` handshakes are complete. With TLS 1.3 their session tickets are sent then.
+  void await_handshakes(int count) const {
+    for (int now = handshakes_; now < count; now = handshakes_) handshakes_.wait(now);
   }
   std::atomic<int> resumed = 0;  // connections that resumed a session
 
  private:
   const SslContextPtr context_;
+  std::atomic<int> handshakes_ = 0;
 };
 
 }  // namespace leat::testing

@@ -220,6 +220,46 @@ TEST_P(TlsConnectionTest, StrayBytesAreNotTheNextAnswer) {
   }
 }
 
+// OpenSSL sends two session tickets after a handshake of TLS 1.3. A connection that was made ahead
+// has them unread when a request takes it.
+TEST(AheadTest, ConnectionWithTicketsIsUsed) {
+  // A stat connects ahead: four connections on each of two lanes, beside its own one.
+  constexpr size_t kOfLane = 4;
+  constexpr size_t kAhead = 2 * kOfLane;
+  TlsServer tls;
+  LyingServer& server = tls.server;
+  server.then_send_and_keep("HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n");
+  server.then([&](const Exchange& exchange) {
+    server.await_requests(1 + kOfLane);  // so each read has a connection of its own
+    serve(exchange);
+  });
+  StoreReader reader(server.endpoint());
+  auto found = reader.executor.block_on(reader.source().stat({}, {.key = "key"}));
+  ASSERT_TRUE(found) << found.error().to_string();
+  tls.tls.await_handshakes(kAhead);
+  // The shim receives earlier events before this response.
+  LyingServer elsewhere;
+  elsewhere.then(&serve);
+  EXPECT_TRUE(StoreReader(elsewhere.endpoint()).reads(0, kSize));
+
+  // Small reads are on the first lane.
+  std::vector<std::string> buffers(kOfLane, std::string(kSize, '?'));
+  std::vector<std::future<Result<>>> reads;
+  for (std::string& into : buffers) {
+    auto task =
+        reader.source().read(Context::background().with_timeout(20s), {"key", {0, kSize}, {}, {}},
+                             std::as_writable_bytes(std::span(into)));
+    reads.push_back(
+        boost::asio::co_spawn(reader.executor.any(), std::move(task), boost::asio::use_future));
+  }
+  for (size_t i = 0; i < reads.size(); ++i) {
+    Result<> done = reads[i].get();
+    EXPECT_TRUE(done) << done.error().to_string();
+    EXPECT_TRUE(buffers[i] == content(0, kSize));
+  }
+  EXPECT_LE(server.connections(), 1 + kAhead);
+}
+
 // --- handshakes ---
 
 class HandshakeTest : public ::testing::Test {
