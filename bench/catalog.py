@@ -245,6 +245,18 @@ def fault_row(name, about, title, stall_s, seconds, promised=True):
     return Row(about, figures, seconds, root=True, runs_max=3)
 
 
+def link_row(name, gigabits, seconds, targets=(None, None, None)):
+    load, epoch, sequential = targets
+    title = f"{gigabits} Gbit/s"
+    return Row(f"behind a link of {title}, 30 ms away: the same load, and the file of 2 GiB", {
+        f"{name}_load": Figure(f"`leat load` behind {title}, 30 ms away ÷ the link", load,
+                               unit="times"),
+        f"{name}_epoch": Figure("first epoch at random there, 8 readers ÷ the link", epoch,
+                                unit="times"),
+        f"{name}_sequential": Figure("first read of 2 GiB there ÷ the link", sequential,
+                                     unit="times")}, seconds, root=True)
+
+
 FAR = Layer("A far store", "", {
     "load": Row("`leat load` of 10,000 files of 100 KB, 0, 30 and 100 ms away", {
         "load_0": Figure("`leat load` of 10,000 × 100 KB, 0 ms away", None, unit="files/s"),
@@ -257,16 +269,23 @@ FAR = Layer("A far store", "", {
         "epoch_ordered": Figure("the same in name order", None, unit="files/s"),
         "epoch_many": Figure("the same at random, 64 readers, 30 ms away ÷ 0 ms", 0.6,
                              unit="times")}, 90, root=True),
+    "jitter": Row("the load and the 8 readers at random with jitter, 30 ± 10 ms away", {
+        "jitter_load": Figure("`leat load` of 10,000 × 100 KB, 30 ± 10 ms away ÷ 0 ms", None,
+                              unit="times"),
+        "jitter_epoch": Figure("first epoch at random there, 8 readers", None, unit="files/s")}, 40,
+        root=True),
     "sequential": Row("a file of 2 GiB for the first time, 0 and 30 ms away", {
         "sequential_0": Figure("first read of 2 GiB, 0 ms away", None, unit="MiB/s"),
         "sequential_30": Figure("the same, 30 ms away ÷ 0 ms", 0.9, unit="times"),
         "first_byte": most("its first 128 KiB, name known ÷ a round trip", 1.2, "times")},
         20, root=True),
-    "link": Row("behind a link of 1 Gbit/s, 30 ms away: the same load, and the file of 2 GiB", {
-        "link_load": Figure("`leat load` behind 1 Gbit/s, 30 ms away ÷ the link", 0.95, unit="times"),
-        "link_epoch": Figure("first epoch at random there, 8 readers ÷ the link", 0.9, unit="times"),
-        "link_sequential": Figure("first read of 2 GiB there ÷ the link", 0.95, unit="times")},
-        80, root=True),
+    "link": link_row("link", 1, 80, (0.95, 0.9, 0.95)),
+    "link-2": link_row("link2", 2, 50),
+    "link-5": link_row("link5", 5, 40),
+    "mounts": Row("two mounts of one daemon share a store, 8 readers each at random, 30 ms away", {
+        "mounts_fair": Figure("two mounts of a store at once, 8 readers each: files of one ÷ the other's",
+                              0.8, unit="times"),
+        "mounts_sum": Figure("files/s of both ÷ of one alone", None, unit="times")}, 60, root=True),
     "beside": Row("64 of the files one by one while the others are loaded, 30 ms away", {
         "beside": most("p99 of a file of 100 KB beside a load, 30 ms away ÷ without", 1.3, "times")},
         20, root=True),

@@ -10,14 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from folder_door.data_sets import BUCKET
 from folder_door.far_store import far
 from folder_door.setting import LeatMount
+from hygiene.processor import with_processor
 from measure import GIB, KIB, MIB
 from rig import leftovers
 from rig.cluster import Cluster
 from rig.process import memory_peak
 
-LINK_BITS = 1_000_000_000
+GIGABIT = 1_000_000_000
+# Shares from which on the link is the limit, and below that the processor. Cores that also wait for
+# a disk are never quite busy.
+LINK_FULL, PROCESSOR_FULL = 0.95, 0.8
 READERS, MANY_READERS = 8, 64
 RTT_MS = 30
+JITTER_FROM_MS, JITTER_MS = 20, 20  # 20 to 40 ms, so 30 ± 10
 NEVER = ("-o", "load=never")
 BESIDE = 64  # files that are read one after another beside a load
 PAGE_BYTES, RANDOM_BYTES = 4 * KIB, 128 * KIB
@@ -34,39 +39,45 @@ def mounted(setting, *words):
     return mount
 
 
-def load_seconds(setting, delay_ms, memory=None):
-    with far(setting, delay_ms):
-        mount = mounted(setting)
+def load_result(setting, delay_ms, jitter_ms=0):
+    def measure():
         began = time.monotonic()
         mount.leat.run("load", mount.point / "first", timeout_s=900)
-        seconds = time.monotonic() - began
-        if memory is not None:
-            memory.append(memory_peak(mount.daemon))
+        return {"seconds": time.monotonic() - began}
+
+    with far(setting, delay_ms, jitter_ms):
+        mount = mounted(setting)
+        result = dict(with_processor(measure), memory=memory_peak(mount.daemon))
         setting.check("first")
-        return seconds
+        return result
+
+
+def load_ratio(setting, near, result):
+    """Speed of a load ÷ that of one from the store 0 ms away."""
+    rate = setting.sizes.first_count / result["seconds"]
+    return {"value": near["seconds"] / result["seconds"], "seconds": result["seconds"],
+            "note": f"{rate:,.0f} files/s"}
 
 
 def load(setting):
     """load: `leat load` of 10,000 files of 100 KB: files/s at 0 ms, and at 30 and 100 ms ÷ that.
     Also the daemon's memory."""
-    count, memory = setting.sizes.first_count, []
-    near, at_30, at_100 = (load_seconds(setting, delay, memory) for delay in (0, RTT_MS, 100))
-
-    def ratio(seconds):
-        return {"value": near / seconds, "seconds": seconds, "note": f"{count / seconds:,.0f} files/s"}
-
-    return {"load_0": {"value": count / near, "note": "files/s"},
-            "load_30": ratio(at_30), "load_100": ratio(at_100),
-            "load_memory": {"value": max(memory) / MIB, "note": "of a daemon with 24 GiB of RAM"}}
+    near, at_30, at_100 = loads = [load_result(setting, delay) for delay in (0, RTT_MS, 100)]
+    return {"load_0": {"value": setting.sizes.first_count / near["seconds"], "note": "files/s"},
+            "load_30": load_ratio(setting, near, at_30),
+            "load_100": load_ratio(setting, near, at_100),
+            "load_memory": {"value": max(one["memory"] for one in loads) / MIB,
+                            "note": "of a daemon with 24 GiB of RAM"}}
 
 
-def sequential_seconds(setting, delay_ms):
+def sequential_result(setting, delay_ms):
     with far(setting, delay_ms):
         mount = setting.mount(LeatMount(setting))
         (mount.point / setting.data.file_of("stream")).stat()
-        seconds = setting.reader.settled(lambda: setting.sequential(mount.point, "stream"))["seconds"]
+        result = setting.reader.settled(
+            lambda: with_processor(lambda: setting.sequential(mount.point, "stream")))
         setting.check("stream")
-        return seconds
+        return result
 
 
 def first_byte_seconds(setting):
@@ -87,22 +98,23 @@ def first_byte_seconds(setting):
 def sequential(setting):
     """sequential: a file of 2 GiB: MiB/s at 0 ms, and at 30 ms ÷ that; its first 128 KiB."""
     size = setting.sizes.stream_bytes / MIB
-    near, at_30 = (sequential_seconds(setting, delay) for delay in (0, RTT_MS))
+    near, at_30 = (sequential_result(setting, delay)["seconds"] for delay in (0, RTT_MS))
     return {"sequential_0": {"value": size / near, "note": "MiB/s"},
             "sequential_30": {"value": near / at_30, "seconds": at_30,
                               "note": f"{size / at_30:,.0f} MiB/s"},
             "first_byte": {"value": first_byte_seconds(setting) * 1e3 / RTT_MS, "note": "open and read"}}
 
 
-def epoch_result(setting, delay_ms, order="random", readers=READERS, words=()):
-    with far(setting, delay_ms) as store:
-        mount = mounted(setting, *words)
+def epoch_result(setting, delay_ms, order="random", readers=READERS, jitter_ms=0):
+    with far(setting, delay_ms, jitter_ms) as store:
+        mount = mounted(setting)
         before = store.counters()["bytes"]
-        seconds = setting.files(mount.point, "first", readers, order=order)["seconds"]
+        result = with_processor(lambda: setting.files(mount.point, "first", readers, order=order))
         asked = store.counters()["bytes"] - before
         setting.check("first")
-        rate = setting.sizes.first_count / seconds
-        return {"value": rate, "seconds": seconds, "rate": rate,
+        rate = setting.sizes.first_count / result["seconds"]
+        return {"value": rate, "seconds": result["seconds"], "rate": rate,
+                "processor": result["processor"],
                 "note": f"files/s, {asked / setting.data.bytes_of('first'):.2f} of the set's bytes"}
 
 
@@ -116,20 +128,49 @@ def epoch(setting):
             "epoch_ordered": epoch_result(setting, RTT_MS, "ordered"), "epoch_many": many}
 
 
+def jitter(setting):
+    """jitter: each piece of an answer comes 20 to 40 ms later: `leat load` of the small files ÷ 0 ms,
+    and the files once at random by 8 readers."""
+    near = load_result(setting, 0)
+    return {"jitter_load": load_ratio(setting, near, load_result(setting, JITTER_FROM_MS, JITTER_MS)),
+            "jitter_epoch": epoch_result(setting, JITTER_FROM_MS, jitter_ms=JITTER_MS)}
+
+
+def of_link(size, bits, result):
+    """Share of the link's rate. The note names the processor where it is the limit instead."""
+    seconds, busy = result["seconds"], result["processor"]
+    value = size * 8 / bits / seconds
+    limit = ": the limit" if value < LINK_FULL and busy >= PROCESSOR_FULL else ""
+    return {"value": value, "seconds": seconds, "processor": busy,
+            "note": f"{seconds:.1f} s, processor {busy:.0%} busy{limit}"}
+
+
+def behind(setting, gigabits, prefix):
+    bits = gigabits * GIGABIT
+    with setting.behind_link(bits):
+        small = load_result(setting, RTT_MS)
+        read = epoch_result(setting, RTT_MS)
+        large = sequential_result(setting, RTT_MS)
+    first, stream = (setting.data.bytes_of(name) for name in ("first", "stream"))
+    return {f"{prefix}_load": of_link(first, bits, small),
+            f"{prefix}_epoch": of_link(first, bits, read),
+            f"{prefix}_sequential": of_link(stream, bits, large)}
+
+
 def link(setting):
     """link: behind 1 Gbit/s and 30 ms: `leat load` of the small files, and the file of 2 GiB. Also
     the small files read at random by 8 readers."""
-    with setting.behind_link(LINK_BITS):
-        small = load_seconds(setting, RTT_MS)
-        read = epoch_result(setting, RTT_MS)["seconds"]
-        large = sequential_seconds(setting, RTT_MS)
+    return behind(setting, 1, "link")
 
-    def share(name, seconds):
-        value = setting.data.bytes_of(name) * 8 / LINK_BITS / seconds
-        return {"value": value, "seconds": seconds, "note": f"{seconds:.1f} s"}
 
-    return {"link_load": share("first", small), "link_epoch": share("first", read),
-            "link_sequential": share("stream", large)}
+def link_2(setting):
+    """link-2: the same behind 2 Gbit/s."""
+    return behind(setting, 2, "link2")
+
+
+def link_5(setting):
+    """link-5: the same behind 5 Gbit/s."""
+    return behind(setting, 5, "link5")
 
 
 def each_p99(setting, mount):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bucket that is far away, as real ones are: what the first epoch takes."""
 
-from folder_door import far_rows, far_servers
+from folder_door import far_mounts, far_rows, far_servers
 from layers.folder_bench import FolderBench
 
 
@@ -9,8 +9,12 @@ class Far(FolderBench):
     rows = {
         "load": (far_rows.load, ["first"], False),
         "epoch": (far_rows.epoch, ["first"], False),
+        "jitter": (far_rows.jitter, ["first"], False),
         "sequential": (far_rows.sequential, ["stream"], False),
         "link": (far_rows.link, ["first", "stream"], False),
+        "link-2": (far_rows.link_2, ["first", "stream"], False),
+        "link-5": (far_rows.link_5, ["first", "stream"], False),
+        "mounts": (far_mounts.mounts, ["first"], False),
         "beside": (far_rows.beside, ["first"], False),
         "random": (far_rows.random_reads, ["large"], False),
         "ranks": (far_rows.ranks, ["first"], False),

@@ -16,6 +16,7 @@ sys.path.append(str(ROOT / "bench"))
 from catalog import LAYERS, Figure, Layer, Row, figure_of, programs_of  # noqa: E402
 from course import Course, Estimate, Options  # noqa: E402
 from hygiene.fixtures import Fixtures, WrongFixture, digest  # noqa: E402
+from hygiene.processor import busy_share, with_processor  # noqa: E402
 from hygiene.quiet import Moment, others  # noqa: E402
 from layers.layer_bench import LayerBench, against  # noqa: E402
 from measure import NotRun  # noqa: E402
@@ -162,6 +163,15 @@ def test_short_processes_and_host_time_count():
     before, after = at(0, 0), at(2, second, stolen=second)
     cores, who = others(before, after, set())
     assert cores == pytest.approx(1) and "the host 0.50" in who
+
+
+def test_a_slow_start_does_not_count():
+    # (idle, all) of two cores: a slice at half, then three in full, then one without a tick.
+    moments = [(0, 0), (10, 20), (10, 40), (11, 60), (11, 80), (11, 80)]
+    assert busy_share(moments) == pytest.approx(0.975)
+    assert busy_share(moments[:1]) == 0
+    result = with_processor(lambda: {"seconds": 1.5})
+    assert result["seconds"] == 1.5 and 0 <= result["processor"] <= 1
 
 
 # -- a course of rows --------------------------------------------------------------------------------
