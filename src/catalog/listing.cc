@@ -38,6 +38,15 @@ std::shared_ptr<const Listing> Listing::of(std::vector<CatalogEntry> entries,
   return std::make_shared<const Listing>(std::move(layers));
 }
 
+std::shared_ptr<const Listing> Listing::with(std::vector<Overlay> overlays) const {
+  Layers layers = layers_;
+  std::vector<Overlay> merged;
+  std::ranges::set_union(overlays, layers_.overlays, std::back_inserter(merged), {}, &name_of,
+                         &name_of);
+  layers.overlays = std::move(merged);
+  return std::make_shared<const Listing>(std::move(layers));
+}
+
 uint64_t Listing::size_hint() const {
   return layers_.overlays.size() + (layers_.names ? layers_.names->size() : 0);
 }

@@ -33,6 +33,8 @@ class Listing {
   };
 
   explicit Listing(Layers layers) : layers_(std::move(layers)) {}
+  // Returns this listing with further overlays, sorted by name; they win over the present ones.
+  std::shared_ptr<const Listing> with(std::vector<Overlay> overlays) const;
   // Returns a listing of these entries alone, sorted by name.
   static std::shared_ptr<const Listing> of(std::vector<CatalogEntry> entries,
                                            Clock::time_point fresh_until, uint64_t skipped = 0);

@@ -138,6 +138,7 @@ Result<> Daemon::serve() {
     return inspection_files(folder, files, [this, folder] { return inspection_of(folder); });
   };
   mounting.windows = &windows_;
+  mounting.staging_directory = cache.front().directory;
   cluster_epoch_loads_ = std::make_unique<ClusterEpochLoads>(
       *epoch_loads_, [this](const std::string& path) { return cluster_->tree_at(path); },
       executor_);

@@ -344,8 +344,10 @@ Status CatalogFileSystem::reject_change(NodeId id, std::string_view operation,
                                         std::string_view name) {
   const NodePtr node = nodes_.find(id);
   const std::optional<NodeView> seen = view(id);
-  std::string text = fmt::format("cannot {} {}: the mount is read-only", operation,
-                                 node ? path_of(*node) : fmt::format("node {}", id));
+  std::string text = fmt::format(
+      "cannot {} {}: the mount is read-only, since it was not made with "
+      "--writable",
+      operation, node ? path_of(*node) : fmt::format("node {}", id));
   if (seen && !source_of(*seen).empty()) {
     text += fmt::format("; 'leat cp' writes to {}, 'leat refresh' shows what it wrote",
                         source_of(*seen));

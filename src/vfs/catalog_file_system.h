@@ -67,6 +67,11 @@ class CatalogFileSystem : public FileSystem {
 
   std::shared_ptr<OpenFile> open_cached_version(NodeId node) override;
 
+  FileRefPtr version_of(NodeId node) const override {
+    const NodePtr held = nodes_.find(node);
+    return held ? held->ref : nullptr;
+  }
+
   std::vector<std::string> attribute_names(NodeId node) override;
   Result<std::string> attribute_value(NodeId node, std::string_view name) override;
 

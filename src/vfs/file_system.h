@@ -49,8 +49,9 @@ struct NodeAttributes {
   NodeId node = 0;
   FileKind kind = FileKind::kFile;
   uint64_t size = 0;
-  WallTime mtime{};  // the epoch if the store has none
-  mode_t mode = 0;   // with S_IFREG or S_IFDIR
+  WallTime mtime{};                          // the epoch if the store has none
+  std::optional<WallTime> atime{}, ctime{};  // nothing: as mtime
+  mode_t mode = 0;                           // with S_IFREG, S_IFDIR or S_IFLNK
   uid_t uid = 0;
   gid_t gid = 0;
   // Remaining freshness of name and attributes.
@@ -72,11 +73,16 @@ class OpenDirectory {
   virtual Clock::duration valid_for() const = 0;
   // Returns false once the mount has changed: a read from the start must then open it again.
   virtual bool is_latest() const = 0;
+  virtual const ListingPtr& listing() const = 0;
 };
+
+class WritableFile;
 
 class OpenFile {
  public:
   virtual ~OpenFile() = default;
+  // Returns this file where it may be open for writing, too; otherwise null.
+  virtual WritableFile* writable() { return nullptr; }
   virtual NodeId node() const = 0;
   // Returns null for a virtual file (`.leat`).
   virtual const FileRefPtr& ref() const = 0;
@@ -100,6 +106,81 @@ class OpenFile {
   // Records, for a takeover, the number of opens in the kernel and the backing id of its direct
   // reads.
   virtual void record_open(uint32_t opens, int32_t backing) = 0;
+};
+
+// An open file of a mount that takes writes. Writes are visible to reads at once, and to the store
+// after flush() or sync().
+class WritableFile : public OpenFile {
+ public:
+  WritableFile* writable() override { return this; }
+  // Writes all of `data`; extends the file if needed.
+  virtual Task<Result<>> write(Context context, uint64_t offset, Bytes data) = 0;
+  // As fallocate(2): `mode` is a set of FALLOC_FL_… flags.
+  virtual Task<Result<>> allocate(Context context, int mode, uint64_t offset, uint64_t size) = 0;
+  // A program closed a descriptor, or synchronises: returns when the store has what was written.
+  virtual Task<Result<>> flush(Context context) = 0;
+  // An open has ended: saves what was written since its last flush (by a mapping). One call for
+  // each success of open() or create().
+  virtual Task<Result<>> close(Context context) = 0;
+  // Does the same and returns true if nothing has to be saved.
+  virtual bool try_close() = 0;
+};
+
+// The owner and mode of a new name.
+struct NewName {
+  mode_t mode = 0;  // permissions only
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+// Attributes to change; nothing: as they are.
+struct AttributeChange {
+  std::optional<uint64_t> size{};
+  std::optional<mode_t> mode{};  // permissions only
+  std::optional<uid_t> uid{};
+  std::optional<gid_t> gid{};
+  std::optional<WallTime> atime{}, mtime{};
+};
+
+struct RenameOp {
+  NodeId parent = 0;
+  std::string name{};
+  NodeId new_parent = 0;
+  std::string new_name{};
+  bool no_replace = false;  // kExists if the new name is in use
+};
+
+struct CreatedFile {
+  NodeAttributes attributes;
+  std::shared_ptr<OpenFile> file;
+};
+
+// NamespaceChanges: what a mount that takes writes can do beside FileSystem. A node keeps its
+// number over writes and renames. Errors are those of POSIX (kExists, kNotEmpty, kIsDirectory …)
+// and of the store.
+class NamespaceChanges {
+ public:
+  virtual ~NamespaceChanges() = default;
+  // Creates and opens a file; adds one to its lookup count. Opens the present file unless `flags`
+  // has O_EXCL. The store has the file after its first flush.
+  virtual Task<Result<CreatedFile>> create(Context context, NodeId parent, std::string name,
+                                           NewName as, int flags) = 0;
+  // Adds one to the lookup count of the new node, as a lookup does.
+  virtual Task<Result<NodeAttributes>> make_directory(Context context, NodeId parent,
+                                                      std::string name, NewName as) = 0;
+  // kUnsupported where the store cannot keep one.
+  virtual Task<Result<NodeAttributes>> make_symlink(Context context, NodeId parent,
+                                                    std::string name, std::string target,
+                                                    NewName as) = 0;
+  virtual Task<Result<std::string>> read_symlink(Context context, NodeId node) = 0;
+  virtual Task<Result<>> remove_file(Context context, NodeId parent, std::string name) = 0;
+  virtual Task<Result<>> remove_directory(Context context, NodeId parent, std::string name) = 0;
+  virtual Task<Result<>> rename(Context context, RenameOp op) = 0;
+  virtual Task<Result<NodeAttributes>> set_attributes(Context context, NodeId node,
+                                                      AttributeChange change) = 0;
+  // Saves everything that is not in the store yet: files with a failed save. Returns the first
+  // error.
+  virtual Task<Result<>> save_all(Context context) = 0;
 };
 
 // A file that the kernel had open when the previous process ended.
@@ -197,15 +278,25 @@ class FileSystem {
   virtual Task<Result<std::shared_ptr<OpenDirectory>>> open_directory(Context context,
                                                                       NodeId node) = 0;
 
-  // Opens for reading; returns kReadOnly with the reason for other flags. Returns kVersionChanged
-  // if the name now has another version than the node: the frontend answers ESTALE and the kernel
-  // looks up again.
+  // Opens a file. A mount that takes no writes returns kReadOnly, with the reason, for other flags
+  // than those of reading. Returns kVersionChanged if the name now has another version than the
+  // node: the frontend answers ESTALE and the kernel looks up again.
   virtual std::optional<Result<std::shared_ptr<OpenFile>>> try_open(NodeId node, int flags) = 0;
   virtual Task<Result<std::shared_ptr<OpenFile>>> open(Context context, NodeId node, int flags) = 0;
 
   // Returns the node's version for reads without an open. Sends no request, since the kernel has
   // looked up its name. Null if an open is needed: for a local file, or a node that is not held.
   virtual std::shared_ptr<OpenFile> open_cached_version(NodeId node) = 0;
+
+  // Returns the version of a file's node; null for a directory, or a node that is not held.
+  virtual FileRefPtr version_of(NodeId node) const = 0;
+
+  // Returns the changes that may be made to `node`, or to names in it; null: none, and
+  // reject_change() says why.
+  virtual NamespaceChanges* changes(NodeId node) {
+    static_cast<void>(node);
+    return nullptr;
+  }
 
   // user.leat.source, user.leat.version, user.leat.cached_bytes, user.leat.last_error, …
   virtual std::vector<std::string> attribute_names(NodeId node) = 0;

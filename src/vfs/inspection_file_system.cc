@@ -70,6 +70,13 @@ class InspectionFileSystem : public FileSystem {
     return is_own(node) ? virtual_files_.open(node) : inner_->open_cached_version(node);
   }
 
+  FileRefPtr version_of(NodeId node) const override {
+    return is_own(node) ? nullptr : inner_->version_of(node);
+  }
+  NamespaceChanges* changes(NodeId node) override {
+    return is_own(node) ? nullptr : inner_->changes(node);
+  }
+
   std::vector<std::string> attribute_names(NodeId node) override {
     return is_own(node) ? std::vector<std::string>() : inner_->attribute_names(node);
   }

@@ -17,6 +17,7 @@ class ListedDirectory : public OpenDirectory {
   Listing::Cursor after(std::string_view name) const override { return listing_->after(name); }
   NodeId node() const override { return node_; }
   Clock::duration valid_for() const override { return valid_for_; }
+  const ListingPtr& listing() const override { return listing_; }
   bool is_latest() const override { return ::leat::is_latest(listing_->mount().get()); }
 
  private:

@@ -30,11 +30,17 @@ struct TreeRigOptions {
   bool prefetch_next_files = false;        // with prefetch from file to file
   EpochListener* epochs = nullptr;         // of the file system
   unsigned threads = 0;                    // of the executor (ExecutorOptions)
+  std::shared_ptr<MemorySource> source{};  // the bucket; null: one without faults
+  // Replaces the file system, for instance by one that takes writes.
+  std::function<std::unique_ptr<FileSystem>(std::unique_ptr<FileSystem>, Catalog&, PageStore*,
+                                            Executor&)>
+      decorate{};
 };
 
 class TreeRig {
  public:
   explicit TreeRig(TreeRigOptions options = {}) : executor({.threads = options.threads}) {
+    if (options.source) source = options.source;
     sources.add(source);
     catalog = Catalog::create({.now = clock()}, sources, executor);
     if (options.cached) store = std::make_unique<MemoryPageStore>();
@@ -44,6 +50,9 @@ class TreeRig {
                                 .records = options.records,
                                 .executor = options.prefetch_next_files ? &executor : nullptr,
                                 .epochs = options.epochs});
+    if (options.decorate) {
+      files = options.decorate(std::move(files), *catalog, store.get(), executor);
+    }
     if (options.inspection) {
       std::vector<VirtualFile> inspection = options.inspection(*files);
       options.inspection_options.now = clock();

@@ -183,6 +183,7 @@ Task<Result<>> MountService::fill(Context context, EntryPtr entry, StoreUrl url,
   }
   Result<> opens = check_opens(entry->options, made->policy);
   if (!opens) co_return opens;
+  entry->view.read_only = !entry->options.writable;
   // A predecessor has checked it. The path to check may be in a mount that waits for this daemon.
   if (!restoring()) {
     Result<> apart = co_await check_target(context, url, request.path);
@@ -270,7 +271,9 @@ FuseServerOptions MountService::server_options(const EntryPtr& entry) {
   options.read_ahead_bytes = entry->options.kernel_readahead;
   if (entry->has_long_timeout) options.request_timeout = std::chrono::seconds(0);
   options.disabled_features = options_.disabled_features;
-  options.passthrough = request.passthrough;
+  // The kernel must not read versions of files that may be written.
+  options.read_only = !entry->options.writable;
+  options.passthrough = request.passthrough && !entry->options.writable;
   options.io_uring = options_.io_uring;
   options.threads = options_.threads;
   options.connections = options_.connections;
@@ -417,6 +420,7 @@ Task<> MountService::destroy(EntryPtr entry) {
       server.swap(entry->server);
     }
     server.reset();
+    save_written(*entry);
     if (entry->connection_number != 0) options_.takeover_state->remove(entry->connection_number);
     return true;
   };

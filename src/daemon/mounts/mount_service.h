@@ -44,6 +44,8 @@ struct MountServiceOptions {
   // Loads trees that are read at random, for mounts with load=auto; may be null, outlives the
   // service.
   EpochListener* epochs = nullptr;
+  // On a local disk: the content of files that are being written, in files without a name.
+  std::string staging_directory{};
   // Called when the last mount is removed, on any thread.
   std::function<void()> on_empty;
   // Returns the content of `.leat` for a mount at `folder` with `files`; null: no mount has one.
@@ -183,6 +185,8 @@ class MountService {
   Task<Result<>> start_server(EntryPtr entry);
   Task<Result<>> restore_lingering(Context context, SavedMount saved);
   Task<> drop(EntryPtr entry);
+  // Blocks.
+  void save_written(const Entry& entry);
   std::unique_ptr<FileSystem> make_file_system(const EntryPtr& entry, MemfdRecordTable* records);
   Result<> inherit(const EntryPtr& entry, uint64_t number);
   Result<> save_connection(const EntryPtr& entry, const MemfdRecordTable& records);

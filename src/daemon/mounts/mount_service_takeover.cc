@@ -10,6 +10,7 @@
 #include "daemon/mounts/mount_settings.h"
 #include "frontends/fuse/connection/mount_point.h"
 #include "telemetry/log.h"
+#include "vfs/writing/writable_file_system.h"
 
 namespace leat {
 namespace {
@@ -33,7 +34,8 @@ Task<Result<>> MountService::start_server(EntryPtr entry) {
       co_return error(status_from_errno(failed, "cannot duplicate the connection"));
     }
     options.detached = entry->detached;
-  } else if (options_.takeover_state != nullptr && options_.takeover_state->enabled()) {
+  } else if (options_.takeover_state != nullptr && options_.takeover_state->enabled() &&
+             !entry->options.writable) {
     Result<std::unique_ptr<MemfdRecordTable>> made = MemfdRecordTable::create("leat-nodes");
     if (made) {
       records = *std::move(made);
@@ -84,9 +86,26 @@ std::unique_ptr<FileSystem> MountService::make_file_system(const EntryPtr& entry
        .fault_around_bytes = read_around,
        .executor = entry->options.prefetch_next_files ? &executor_ : nullptr,
        .epochs = entry->options.load == MountLoad::kAuto ? options_.epochs : nullptr});
+  if (entry->options.writable) {
+    files = std::make_unique<WritableFileSystem>(
+        std::move(files), folder, catalog_, store_, executor_,
+        WritingOptions{.staging_directory = options_.staging_directory});
+  }
   if (!entry->request.inspection || !options_.inspection) return files;
   std::vector<VirtualFile> inspection = options_.inspection(folder, *files);
   return with_inspection(std::move(files), std::move(inspection));
+}
+
+// Files that could not be saved when they were closed get one more attempt.
+void MountService::save_written(const Entry& entry) {
+  NamespaceChanges* const changes =
+      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  if (changes == nullptr) return;
+  const Result<> saved = executor_.block_on(changes->save_all(Context::background()));
+  if (!saved) {
+    log::error("{} ended with files that were not saved, and they are lost: {}", entry.view.path,
+               saved.error().to_string());
+  }
 }
 
 Result<> MountService::save_connection(const EntryPtr& entry, const MemfdRecordTable& records) {
@@ -301,11 +320,12 @@ Task<> MountService::prepare_takeover() {
   stopped_for_takeover_ = close();
   for (const EntryPtr& entry : stopped_for_takeover_) {
     // Servers without a successor end with the process, and are mounted again.
-    co_await executor_.blocking([entry, end] {
+    co_await executor_.blocking([this, entry, end] {
       if (!entry->server) return true;
       using std::chrono::milliseconds;
       const auto left = std::chrono::floor<milliseconds>(end - Clock::now());
       entry->server->prepare_takeover(std::max(milliseconds(0), left));
+      save_written(*entry);
       return true;
     });
   }

@@ -29,6 +29,12 @@ Result<> check_opens(const MountOptions& options, const Policy& policy) {
   const bool asked = asks(policy) || std::ranges::any_of(policy.paths, [&](const auto& below) {
                        return asks(below.policy);
                      });
+  if (options.no_open && options.writable) {
+    return error(
+        StatusCode::kInvalidArgument,
+        "a mount that takes writes needs opens, which are disabled in this mount (no_open, "
+        "profile small-files); remove one of the two options");
+  }
   if (!options.no_open || !asked) return {};
   return error(StatusCode::kInvalidArgument,
                "freshness=validate requests the version at each open, and opens are disabled in "

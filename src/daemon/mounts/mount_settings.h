@@ -17,7 +17,7 @@ Result<> expand_profile(MountRequest& request, StoreUrl& url);
 // Returns the policy's options, including those of paths.
 PolicySettings policy_settings_of(const MountRequest& request, const StoreUrl& url);
 
-// kInvalidArgument if `policy` needs opens, which the mount does not have.
+// kInvalidArgument if `policy`, or writing, needs opens, which the mount does not have.
 Result<> check_opens(const MountOptions& options, const Policy& policy);
 
 }  // namespace leat

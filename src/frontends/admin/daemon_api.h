@@ -47,7 +47,7 @@ struct MountView {
   OptionValues options{};  // endpoint, region, quota …; never a secret
   std::string freshness{};
   std::map<std::string, OptionValues> paths{};  // as in the request
-  bool read_only = true;                        // no mount takes writes yet
+  bool read_only = true;                        // the mount takes no writes
   bool allow_other = false;
   bool inspection = true;  // `.leat` is in its root
   // False for a mount inside another mount's directory, which shows it: it has no FUSE mount of its

@@ -18,7 +18,8 @@ Counter reads_async("leat_fuse_reads_total", "READ requests", R"(path="async")")
 void reply_open(FuseServerState& server, fuse_req_t request, uint64_t unique, NodeId node,
                 fuse_file_info info, Result<std::shared_ptr<OpenFile>> opened) {
   if (!opened) return reply_error(server, request, node, opened.error());
-  const OpenFiles::BackingId backing = server.files.open(*std::move(opened));
+  const std::shared_ptr<OpenFile> file = *std::move(opened);
+  const OpenFiles::BackingId backing = server.files.open(file);
   const TakeoverRecords::InflightOp inflight(server.records, unique,
                                              TakeoverRecords::Operation::kOpen, node);
   if (backing != 0) {
@@ -29,10 +30,13 @@ void reply_open(FuseServerState& server, fuse_req_t request, uint64_t unique, No
     info.keep_cache = 1;  // a node is one version, so its pages stay valid
     opens_read.add();
   }
-  info.noflush = server.uses(FuseFeature::kNoFlush) ? 1 : 0;
+  // A file that is only read has nothing to flush.
+  const bool reads = (info.flags & O_ACCMODE) == O_RDONLY;
+  info.noflush = reads && server.uses(FuseFeature::kNoFlush) ? 1 : 0;
   if (fuse_reply_open(request, &info) == 0) return;
   // The opener has ended and sends no RELEASE.
   server.files.release(node);
+  end_open(server, file);
 }
 
 Task<> open_async(std::unique_ptr<PendingRequest> request, FuseServerState* server, NodeId node,
@@ -131,7 +135,11 @@ void release(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
   const OpenFiles::BackingId backing = passed_through ? server.files.backing_of(node) : 0;
   const TakeoverRecords::InflightOp inflight(server.records, current_unique,
                                              TakeoverRecords::Operation::kRelease, node, backing);
-  if (server.records.release_once(current_unique)) server.files.release(node);
+  if (server.records.release_once(current_unique)) {
+    const std::shared_ptr<OpenFile> file = server.files.find(node);
+    server.files.release(node);
+    if (file) end_open(server, file);
+  }
   fuse_reply_err(request, 0);
 }
 

@@ -278,6 +278,8 @@ FuseServerImpl::~FuseServerImpl() {
     force_unmount_path(state_.options.mountpoint);
   }
   state_.pending.wait_until_none();
+  state_.closing.close();
+  state_.executor.block_on(state_.closing.wait_idle());
   session_.reset();
   if (!device_.empty()) state_.options.connections->remove(device_);
 }

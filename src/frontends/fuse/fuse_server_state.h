@@ -17,6 +17,7 @@
 #include "frontends/fuse/open_files.h"
 #include "frontends/fuse/pending_requests.h"
 #include "frontends/fuse/takeover_records.h"
+#include "runtime/gate.h"
 
 namespace leat {
 
@@ -42,6 +43,7 @@ struct FuseServerState {
   DirectoryHandles directories{options.records};
   TakeoverRecords records{options.records};
   PendingRequests pending;
+  Gate closing;  // files that are saved after their last close
 
   // INIT parameters of the predecessor on this connection.
   const std::optional<TakeoverRecords::InitParams> predecessor_init =

@@ -161,7 +161,9 @@ class DirectoryAnswer {
       log::debug("a name of {} bytes in node {} cannot be shown", name.size(), directory_.node());
       return true;
     }
-    const mode_t kind = view.is_directory() ? S_IFDIR : S_IFREG;
+    // A file of a store that keeps attributes may be a symbolic link.
+    const mode_t file = server_.file_system.changes(kRootNode) == nullptr ? S_IFREG : 0;
+    const mode_t kind = view.is_directory() ? S_IFDIR : file;
     if (!plus_) return add_plain(name.c_str(), kind, next);
     if (handle_.described >= kDescribedMax)
       return add_bare(name.c_str(), kUnknownInode, kind, next);

@@ -30,6 +30,12 @@ Caller caller_of(fuse_req_t request) {
   return caller;
 }
 
+timespec to_timespec(WallTime time) {
+  const auto since_epoch = time.time_since_epoch();
+  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  return {.tv_sec = whole.count(), .tv_nsec = (since_epoch - whole).count()};
+}
+
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -54,8 +60,6 @@ void reply_error(FuseServerState& server, fuse_req_t request, NodeId node, const
 
 struct stat to_stat(const NodeAttributes& attributes) {
   struct stat out{};
-  const auto since_epoch = attributes.mtime.time_since_epoch();
-  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
   out.st_ino = attributes.node;
   out.st_mode = attributes.mode;
   out.st_nlink = attributes.kind == FileKind::kDirectory ? 2 : 1;
@@ -64,9 +68,9 @@ struct stat to_stat(const NodeAttributes& attributes) {
   out.st_size = static_cast<off_t>(attributes.size);
   out.st_blksize = 4096;  // as on ext4; programs size their buffers by it
   out.st_blocks = static_cast<blkcnt_t>((attributes.size + 511) / 512);
-  out.st_mtim.tv_sec = whole.count();
-  out.st_mtim.tv_nsec = (since_epoch - whole).count();
-  out.st_atim = out.st_ctim = out.st_mtim;
+  out.st_mtim = to_timespec(attributes.mtime);
+  out.st_atim = attributes.atime ? to_timespec(*attributes.atime) : out.st_mtim;
+  out.st_ctim = attributes.ctime ? to_timespec(*attributes.ctime) : out.st_mtim;
   return out;
 }
 

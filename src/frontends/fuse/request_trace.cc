@@ -12,13 +12,15 @@ namespace {
 const MetricFamily kSeconds(MetricType::kHistogram, "leat_fuse_request_seconds",
                             "Duration of FUSE requests that were not answered inline", "operation");
 // In the order of RequestKind.
-std::array<Histogram, 5> seconds = {
+std::array<Histogram, 8> seconds = {
     Histogram(kSeconds, R"(operation="lookup")"), Histogram(kSeconds, R"(operation="attributes")"),
-    Histogram(kSeconds, R"(operation="open")"), Histogram(kSeconds, R"(operation="read")"),
-    Histogram(kSeconds, R"(operation="list")")};
+    Histogram(kSeconds, R"(operation="open")"),   Histogram(kSeconds, R"(operation="read")"),
+    Histogram(kSeconds, R"(operation="list")"),   Histogram(kSeconds, R"(operation="write")"),
+    Histogram(kSeconds, R"(operation="save")"),   Histogram(kSeconds, R"(operation="change")")};
 
 const char* name_of(RequestKind kind) {
-  constexpr std::array kNames = {"lookup", "attributes", "open", "read", "list"};
+  constexpr std::array kNames = {"lookup", "attributes", "open", "read",
+                                 "list",   "write",      "save", "change"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -15,7 +15,16 @@
 
 namespace leat {
 
-enum class RequestKind : uint8_t { kLookup, kAttributes, kOpen, kRead, kList };
+enum class RequestKind : uint8_t {
+  kLookup,
+  kAttributes,
+  kOpen,
+  kRead,
+  kList,
+  kWrite,
+  kSave,
+  kChange
+};
 
 struct RequestLabel {
   RequestKind kind;

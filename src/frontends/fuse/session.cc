@@ -187,7 +187,11 @@ fuse_session* make_session(FuseServerState& server) {
   operations.init = &init;
   add_name_operations(operations);
   add_file_operations(operations);
-  add_rejected_operations(operations);
+  if (server.file_system.changes(kRootNode) != nullptr) {
+    add_write_operations(operations);
+  } else {
+    add_rejected_operations(operations);
+  }
   std::string program = "leat", flag = "-o", options = mount_options(server.options);
   char* words[] = {program.data(), flag.data(), options.data(), nullptr};
   fuse_args arguments = FUSE_ARGS_INIT(3, words);

@@ -39,8 +39,8 @@ constexpr std::array<std::string_view, 34> kIgnoredOptions = {
     "nomand",     "iversion",    "noiversion",    "silent"};
 constexpr std::array<std::string_view, 5> kIgnoredPrefixes = {"x-", "X-",
                                                               "comment=", "user=", "uhelper="};
-constexpr std::array<std::string_view, 4> kSwitches = {"allow-other", "no-passthrough",
-                                                       "no-inspection", "no-probe"};
+constexpr std::array<std::string_view, 5> kSwitches = {"allow-other", "no-passthrough",
+                                                       "no-inspection", "no-probe", "writable"};
 constexpr std::array<std::string_view, 11> kFlags = {
     "path-option", "snapshot",  "uid",        "gid",    "umask", "freshness",
     "profile",     "cache-dir", "cache-size", "memory", "config"};
@@ -133,8 +133,8 @@ Result<> Parser::parse_letters(std::string_view letters) {
 Result<> Parser::parse_option(const std::string& option) {
   if (option == "remount" || option == "bind" || option == "rbind" || option == "move") {
     return error(StatusCode::kUnsupported,
-                 fmt::format("'{}' is not for a folder of Leat; 'leat mounts set {} NAME=VALUE' "
-                             "changes its options, 'leat mounts move' its place",
+                 fmt::format("'{}' is not for a folder of Leat; 'leat mount set {} NAME=VALUE' "
+                             "changes its options, 'leat mount move' its place",
                              option, mount_.directory));
   }
   if (is_ignored(option)) return {};

@@ -42,7 +42,9 @@ class MountCommand : public Command {
     app.add_option("--snapshot", request_.snapshot,
                    "Use the names of this snapshot ('leat snapshot ls')")
         ->type_name("SNAPSHOT");
-    app.add_flag("--read-only", read_only_, "Accepted for compatibility: every mount is read-only");
+    CLI::Option* writable = app.add_flag(
+        "--writable", writable_, "Take writes; the store has a file when its close returns");
+    app.add_flag("--read-only", read_only_, "Take no writes (the default)")->excludes(writable);
     app.add_flag("--allow-other", request_.allow_other,
                  "Allow access by other users, subject to file modes");
     app.add_option("--uid", request_.uid, "Owner of all files (you)")->type_name("NUMBER");
@@ -86,7 +88,8 @@ class MountCommand : public Command {
 
   std::string source_, directory_, umask_ = "022", config_, profile_;
   std::vector<std::string> options_, path_options_, cache_directories_;
-  bool read_only_ = false, no_passthrough_ = false, no_probe_ = false, no_inspection_ = false;
+  bool writable_ = false, read_only_ = false, no_passthrough_ = false, no_probe_ = false,
+       no_inspection_ = false;
   bool foreground_ = false;
   std::map<std::string, std::string> settings_;  // only options given on the command line
   MountRequest request_{.uid = geteuid(), .gid = getegid()};
@@ -116,6 +119,7 @@ CommandResult<> MountCommand::fill_request() {
   request_.path = absolute_path(directory_);
   LEAT_TRY(request_.options, parse_options(options_));
   if (!profile_.empty()) request_.options["folder_profile"] = profile_;
+  if (writable_) request_.options["writable"] = "true";
   for (const std::string& option : path_options_) {
     // Values contain no colon; file names may.
     const size_t colon = option.rfind(':');

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: changes of names.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "catalog/mount_table.h"
+#include "telemetry/log.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+namespace {
+
+Error forgotten(NodeId node) {
+  return error(StatusCode::kVersionChanged,
+               fmt::format("node {} is not held any more; look its name up again", node));
+}
+
+// The store's name of a directory.
+std::string as_directory(std::string key) {
+  key += '/';
+  return key;
+}
+
+}  // namespace
+
+// ---- where names are
+
+Result<WritableFileSystem::Place> WritableFileSystem::place_of(const WrittenNodePtr& parent,
+                                                               std::string_view name) const {
+  Place place;
+  const std::string directory = full_path(*parent);
+  place.path = join_path(directory, name);
+  for (const MountPtr& mount : catalog_.mounts()) {
+    if (mount->entry.path == place.path || is_at_or_below(mount->entry.path, place.path)) {
+      return error(StatusCode::kBusy,
+                   fmt::format("{} has a mount: unmount {} first", place.path, mount->entry.path));
+    }
+    if (!is_at_or_below(directory, mount->entry.path)) continue;
+    const bool nearer = !place.mount || place.mount->entry.path.size() < mount->entry.path.size();
+    if (nearer) place.mount = mount;
+  }
+  if (!place.mount) {
+    return error(StatusCode::kReadOnly, fmt::format("nothing is mounted at {}", directory));
+  }
+  if (place.mount->snapshot) {
+    return error(StatusCode::kReadOnly,
+                 fmt::format("cannot change {}: {} shows a snapshot, which does not change; mount "
+                             "it without --snapshot",
+                             place.path, place.mount->entry.path));
+  }
+  if (!place.mount->source->capabilities().writes) {
+    return error(StatusCode::kReadOnly, fmt::format("cannot change {}: {} takes no writes",
+                                                    place.path, place.mount->source->name()));
+  }
+  place.directory_key = directory_key_in_mount(*place.mount, directory);
+  place.key = place.directory_key + std::string(name);
+  return place;
+}
+
+Task<> WritableFileSystem::refresh(Context context, std::string path) {
+  Result<RefreshResult> refreshed = co_await catalog_.refresh_name(context, path);
+  if (!refreshed) catalog_.invalidate(path);
+}
+
+void WritableFileSystem::note_changed(WrittenNode& directory) {
+  const WallTime now = options_.wall_clock();
+  std::lock_guard lock(nodes_.mutex());
+  directory.changed = true;
+  directory.mtime = directory.ctime = now;
+}
+
+Task<Result<WrittenNodes::Hold>> WritableFileSystem::named(Context context, NodeId parent,
+                                                           std::string name) {
+  LEAT_CO_TRY(const NodeAttributes found, co_await lookup(context, parent, name));
+  WrittenNodePtr node = find(found.node);
+  if (!node) co_return forgotten(found.node);
+  co_return WrittenNodes::Hold(nodes_, std::move(node));
+}
+
+// ---- new names
+
+Task<Result<CreatedFile>> WritableFileSystem::create(Context context, NodeId id, std::string name,
+                                                     NewName as, int flags) {
+  const WrittenNodePtr parent = find(id);
+  if (!parent) co_return forgotten(id);
+  LEAT_CO_CHECK_OK(place_of(parent, name));
+  Result<NodeAttributes> found = co_await lookup(context, id, name);
+  if (found) {
+    Result<std::shared_ptr<OpenFile>> opened = error(StatusCode::kExists, name + " exists");
+    if ((flags & O_EXCL) == 0) opened = co_await open(context, found->node, flags);
+    if (!opened) {
+      nodes_.forget(found->node, 1);
+      co_return Error(opened.error());
+    }
+    co_return CreatedFile{*found, *opened};
+  }
+  if (found.error().code() != StatusCode::kNotFound) co_return Error(found.error());
+  auto make = [this] {
+    return StagedFile::create(options_.staging_directory, executor_, nullptr, 0);
+  };
+  LEAT_CO_TRY(std::shared_ptr<StagedFile> staged, co_await executor_.blocking(make));
+  WrittenNodePtr node;
+  CreatedFile created;
+  const WallTime now = options_.wall_clock();
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!parent->linked) co_return forgotten(id);
+    if (nodes_.child(*parent, name)) co_return error(StatusCode::kExists, name + " exists");
+    node = nodes_.add(parent, name, FileKind::kFile);
+    node->in_store = false;
+    node->unsaved = true;
+    node->saved_changes = staged->changes();
+    node->staged = std::move(staged);
+    node->mode = as.mode;
+    node->uid = as.uid;
+    node->gid = as.gid;
+    node->attributes_known = true;
+    node->atime = node->mtime = node->ctime = now;
+    node->lookups = node->opens = 1;
+    created.attributes = describe(*node, {});
+  }
+  note_changed(*parent);
+  created.file = file_of(node);
+  co_return created;
+}
+
+Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context, NodeId id,
+                                                                std::string name, NewName as) {
+  const WrittenNodePtr parent = find(id);
+  if (!parent) co_return forgotten(id);
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  Result<NodeAttributes> present = co_await lookup(context, id, name);
+  if (present) {
+    nodes_.forget(present->node, 1);
+    co_return error(StatusCode::kExists, place.path + " exists");
+  }
+  if (present.error().code() != StatusCode::kNotFound) co_return present;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!parent->linked) co_return forgotten(id);
+  }
+  WriteRequest request{.key = as_directory(place.key)};
+  LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
+  co_await refresh(context, place.path);
+  LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
+  note_changed(*parent);
+  if (place.mount->source->capabilities().sets_attributes) {
+    AttributeChange change{.mode = as.mode};
+    if (made.uid != as.uid) change.uid = as.uid;
+    if (made.gid != as.gid) change.gid = as.gid;
+    Result<NodeAttributes> set = co_await set_attributes(context, made.node, change);
+    co_return set ? *set : made;
+  }
+  const WallTime now = options_.wall_clock();
+  std::lock_guard lock(nodes_.mutex());
+  const WrittenNodePtr node = nodes_.find(made.node);
+  if (!node) co_return made;
+  node->mode = as.mode;
+  node->uid = as.uid;
+  node->gid = as.gid;
+  node->atime = node->mtime = node->ctime = now;
+  co_return describe(*node, made);
+}
+
+Task<Result<NodeAttributes>> WritableFileSystem::make_symlink(Context context, NodeId id,
+                                                              std::string name, std::string target,
+                                                              NewName as) {
+  const WrittenNodePtr parent = find(id);
+  if (!parent) co_return forgotten(id);
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  Source& source = *place.mount->source;
+  const SourceCapabilities& store = source.capabilities();
+  if (!store.attributes || store.real_directories) {
+    co_return error(StatusCode::kUnsupported,
+                    fmt::format("cannot make {}: Leat makes no symbolic links in {}", place.path,
+                                source.name()));
+  }
+  Result<NodeAttributes> present = co_await lookup(context, id, name);
+  if (present) {
+    nodes_.forget(present->node, 1);
+    co_return error(StatusCode::kExists, place.path + " exists");
+  }
+  if (present.error().code() != StatusCode::kNotFound) co_return present;
+  const WallTime now = options_.wall_clock();
+  WriteRequest request{.key = place.key,
+                       .condition = {.absent = store.write_if_absent},
+                       .attributes = {.mode = S_IFLNK | 0777,
+                                      .uid = as.uid,
+                                      .gid = as.gid,
+                                      .atime = now,
+                                      .mtime = now,
+                                      .ctime = now}};
+  const std::span<const char> text(target);
+  LEAT_CO_CHECK_OK(co_await source.write(context, std::move(request), std::as_bytes(text)));
+  co_await refresh(context, place.path);
+  note_changed(*parent);
+  Result<NodeAttributes> made = co_await lookup(context, id, name);
+  co_return made;
+}
+
+Task<Result<std::string>> WritableFileSystem::read_symlink(Context context, NodeId id) {
+  const WrittenNodePtr node = find(id);
+  if (!node) co_return forgotten(id);
+  if (!node->is_symlink) {
+    co_return error(StatusCode::kInvalidArgument, full_path(*node) + " is no symbolic link");
+  }
+  LEAT_CO_TRY(const std::shared_ptr<WrittenFile> file, co_await open_below(context, node));
+  const std::shared_ptr<OpenFile> version = file->below();
+  LEAT_CO_TRY(const Bytes target, co_await version->read(context, 0, version->ref()->size));
+  co_return target.to_string();
+}
+
+// ---- removed names
+
+Task<Result<>> WritableFileSystem::keep_directory(Context context, Place place) {
+  Source& source = *place.mount->source;
+  const std::string root = directory_key_in_mount(*place.mount, place.mount->entry.path);
+  if (source.capabilities().real_directories || place.directory_key == root) co_return Result<>();
+  const std::string directory(parent_path(place.path));
+  uint64_t names = 0;
+  if (const ListingPtr listing = catalog_.last_list(directory)) {
+    for (Listing::Cursor cursor = listing->from(0); names < 2 && cursor.next();) ++names;
+  }
+  if (names > 1) co_return Result<>();
+  WriteRequest request{.key = place.directory_key};
+  Result<SourceObject> kept = co_await source.write(context, std::move(request), {});
+  if (!kept) co_return Error(kept.error());
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::remove_file(Context context, NodeId id, std::string name) {
+  const WrittenNodePtr parent = find(id);
+  if (!parent) co_return forgotten(id);
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, id, name));
+  const WrittenNodePtr& node = held.node();
+  if (node->is_directory()) co_return error(StatusCode::kIsDirectory, place.path);
+  auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+  if (!permit) co_return Error(permit.error());
+  co_await keep_content(context, node);
+  bool in_store;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    in_store = node->in_store || node->version.known();
+  }
+  if (in_store) {
+    LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
+    const Result<> removed = co_await place.mount->source->remove(context, {.keys = {place.key}});
+    co_await refresh(Context::background(), place.path);
+    if (!removed) {
+      drop_saved(node);
+      co_return removed;
+    }
+  }
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (node->parent == parent && node->name == name) nodes_.unlink(*node);
+    node->in_store = false;
+    node->ctime = options_.wall_clock();
+    ++parent->changes;
+  }
+  drop_saved(node);
+  note_changed(*parent);
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::require_empty(Context context, WrittenNodePtr directory,
+                                                 Place place) {
+  bool empty;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    empty = std::ranges::none_of(directory->children,
+                                 [](const auto& child) { return child.second->staged != nullptr; });
+  }
+  std::string token;
+  while (empty) {
+    ListRequest request{.prefix = as_directory(place.key), .token = token};
+    LEAT_CO_TRY(const ListPage page,
+                co_await place.mount->source->list(context, std::move(request)));
+    empty = page.objects.empty() && page.skipped == 0;
+    if (page.next_token.empty()) break;
+    token = page.next_token;
+  }
+  if (empty) co_return Result<>();
+  co_return error(StatusCode::kNotEmpty, place.path + " is not empty");
+}
+
+Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, std::string name) {
+  const WrittenNodePtr parent = find(id);
+  if (!parent) co_return forgotten(id);
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, id, name));
+  const WrittenNodePtr& node = held.node();
+  if (!node->is_directory()) co_return error(StatusCode::kNotDirectory, place.path);
+  LEAT_CO_CHECK_OK(co_await require_empty(context, node, place));
+  LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
+  const std::string key = as_directory(place.key);
+  LEAT_CO_CHECK_OK(co_await place.mount->source->remove(context, {.keys = {key}}));
+  co_await refresh(context, place.path);
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (node->parent == parent && node->name == name) nodes_.unlink(*node);
+  }
+  note_changed(*parent);
+  co_return Result<>();
+}
+
+// ---- renamed names
+
+Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
+  const WrittenNodePtr parent = find(op.parent), new_parent = find(op.new_parent);
+  if (!parent || !new_parent) co_return forgotten(parent ? op.new_parent : op.parent);
+  LEAT_CO_TRY(const Place from, place_of(parent, op.name));
+  LEAT_CO_TRY(const Place to, place_of(new_parent, op.new_name));
+  if (from.mount->entry.path != to.mount->entry.path) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} and {} are in different mounts", from.path, to.path));
+  }
+  LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, op.parent, op.name));
+  const WrittenNodePtr& node = held.node();
+  WrittenNodePtr replaced;
+  Result<WrittenNodes::Hold> present = co_await named(context, op.new_parent, op.new_name);
+  if (present) {
+    if (op.no_replace) co_return error(StatusCode::kExists, to.path + " exists");
+    replaced = present->node();
+    if (replaced == node) co_return Result<>();
+    if (replaced->is_directory() && !node->is_directory()) {
+      co_return error(StatusCode::kIsDirectory, to.path + " is a directory");
+    }
+    if (!replaced->is_directory() && node->is_directory()) {
+      co_return error(StatusCode::kNotDirectory, to.path + " is a file");
+    }
+  } else if (present.error().code() != StatusCode::kNotFound) {
+    co_return Error(present.error());
+  }
+  // Held until the nodes have their new names, so that no save writes the old one again.
+  Semaphore::Permit first, second;
+  if (!node->is_directory()) {
+    WrittenNodePtr lower = node, upper = replaced;
+    if (upper && upper->id < lower->id) std::swap(lower, upper);
+    LEAT_CO_TRY(first, co_await lower->changing.acquire(context, 1, "a change of a file"));
+    if (upper) {
+      LEAT_CO_TRY(second, co_await upper->changing.acquire(context, 1, "a change of a file"));
+    }
+  }
+  Result<> renamed;
+  if (node->is_directory()) {
+    renamed = co_await rename_directory(context, node, replaced, from, to);
+  } else {
+    renamed = co_await rename_file(context, node, replaced, from, to);
+  }
+  // Also after a failure, since the store may have done it.
+  co_await refresh(Context::background(), from.path);
+  co_await refresh(Context::background(), to.path);
+  if (!renamed) co_return renamed;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (replaced) nodes_.unlink(*replaced);
+    if (const WrittenNodePtr other = nodes_.child(*new_parent, op.new_name)) nodes_.unlink(*other);
+    nodes_.move(*node, new_parent, op.new_name);
+    nodes_.outdate_below(*node);
+    ++parent->changes;
+    ++new_parent->changes;
+    if (node->is_directory()) nodes_.new_epoch();
+    node->ctime = options_.wall_clock();
+  }
+  if (replaced) drop_saved(replaced);
+  note_changed(*parent);
+  note_changed(*new_parent);
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr node,
+                                               WrittenNodePtr replaced, Place from, Place to) {
+  // A copy that has not begun would find nothing under the old key.
+  if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
+    LEAT_CO_CHECK_OK(co_await staged->fill(context));
+  }
+  if (replaced) co_await keep_content(context, replaced);
+  bool in_store;
+  Version target;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    in_store = node->in_store;
+    if (replaced) target = replaced->version;
+  }
+  Source& source = *from.mount->source;
+  if (in_store) {
+    LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
+    if (source.capabilities().renames) {
+      LEAT_CO_CHECK_OK(co_await source.rename(context, {.from = from.key, .to = to.key}));
+      // Without an answer the version is not known, and its next save does not compare it.
+      const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
+      target = object ? object->version : Version();
+    } else {
+      CopyRequest request{.from = from.key, .to = to.key};
+      LEAT_CO_TRY(const SourceObject copied, co_await source.copy(context, std::move(request)));
+      LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
+      target = copied.version;
+    }
+  }
+  std::lock_guard lock(nodes_.mutex());
+  node->version = target;
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNodePtr node,
+                                                    WrittenNodePtr replaced, Place from, Place to) {
+  if (is_at_or_below(to.path, from.path)) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("{} cannot be moved into itself", from.path));
+  }
+  Source& source = *from.mount->source;
+  if (!source.capabilities().renames || !source.capabilities().real_directories) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} cannot rename directories; copy {} and remove it",
+                                source.name(), from.path));
+  }
+  // What is in it keeps its version where the store says so; files in progress are saved under
+  // their new names.
+  if (replaced) {
+    LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));
+    LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {as_directory(to.key)}}));
+  }
+  std::vector<std::shared_ptr<StagedFile>> open_files;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    std::vector<const WrittenNode*> directories{node.get()};
+    while (!directories.empty()) {
+      const WrittenNode* directory = directories.back();
+      directories.pop_back();
+      for (const auto& [name, child] : directory->children) {
+        if (child->is_directory()) directories.push_back(child);
+        if (child->staged) open_files.push_back(child->staged);
+      }
+    }
+  }
+  // A copy that has not begun would find nothing under the old key.
+  for (const std::shared_ptr<StagedFile>& staged : open_files) {
+    LEAT_CO_CHECK_OK(co_await staged->fill(context));
+  }
+  RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
+  Result<> renamed = co_await source.rename(context, std::move(request));
+  catalog_.invalidate(from.path);
+  catalog_.invalidate(to.path);
+  co_return renamed;
+}
+
+// ---- attributes
+
+Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context, NodeId id,
+                                                                AttributeChange change) {
+  const WrittenNodePtr node = find(id);
+  if (!node) co_return forgotten(id);
+  bool saves = false;
+  if (change.size) {
+    if (node->is_directory()) co_return error(StatusCode::kIsDirectory, full_path(*node));
+    {
+      std::lock_guard lock(nodes_.mutex());
+      ++node->opens;  // as an open, a truncation and a close
+    }
+    Result<> done = co_await stage(context, node, *change.size == 0);
+    if (done) done = co_await staged_of(*node)->truncate(context, *change.size);
+    if (done) note_written(*node);
+    const Result<> closed = co_await close(context, node);
+    if (!done) co_return Error(done.error());
+    if (!closed) co_return Error(closed.error());
+  }
+  auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+  if (!permit) co_return Error(permit.error());
+  {
+    const WallTime now = options_.wall_clock();
+    std::lock_guard lock(nodes_.mutex());
+    if (change.mode) node->mode = *change.mode;
+    if (change.uid) node->uid = *change.uid;
+    if (change.gid) node->gid = *change.gid;
+    if (change.atime) node->atime = *change.atime;
+    if (change.mtime) node->mtime = *change.mtime;
+    node->ctime = now;
+    saves = change.mode || change.uid || change.gid || change.atime || change.mtime;
+  }
+  if (saves) {
+    LEAT_CO_CHECK_OK(co_await save_attributes(context, node));
+  }
+  Result<NodeAttributes> now = co_await attributes(context, id);
+  co_return now;
+}
+
+}  // namespace leat

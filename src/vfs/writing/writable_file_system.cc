@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: names, attributes and opens.
+#include "vfs/writing/writable_file_system.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "telemetry/log.h"
+#include "vfs/listed_directory.h"
+
+namespace leat {
+namespace {
+
+// The kernel asks again after this time for what is being written here.
+constexpr Clock::duration kWrittenFor = std::chrono::seconds(1);
+// Names whose attributes are requested together.
+constexpr size_t kLearntAhead = 64;
+
+// Lookups of a name that changes meanwhile.
+constexpr int kLookupAttempts = 10;
+
+Error forgotten(NodeId node) {
+  return error(StatusCode::kVersionChanged,
+               fmt::format("node {} is not held any more; look its name up again", node));
+}
+
+bool is_writing(int flags) {
+  return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+}
+
+}  // namespace
+
+WritableFileSystem::WritableFileSystem(std::unique_ptr<FileSystem> below, std::string root,
+                                       Catalog& catalog, PageStore* store, Executor& executor,
+                                       WritingOptions options)
+    : below_(std::move(below)),
+      root_path_(std::move(root)),
+      catalog_(catalog),
+      store_(store),
+      executor_(executor),
+      options_(std::move(options)),
+      nodes_([this](NodeId node, uint64_t count) { below_->forget(node, count); }) {}
+
+// ---- names
+
+WrittenNodePtr WritableFileSystem::find(NodeId node) const {
+  std::lock_guard lock(nodes_.mutex());
+  return nodes_.find(node);
+}
+
+NodeId WritableFileSystem::below_id(NodeId node) const {
+  std::lock_guard lock(nodes_.mutex());
+  const WrittenNodePtr held = nodes_.find(node);
+  return held && nodes_.has_below(*held) ? held->below : 0;
+}
+
+std::string WritableFileSystem::full_path(const WrittenNode& node, std::string_view name) const {
+  std::string path = root_path_ == "/" ? std::string() : root_path_;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    path += nodes_.path_of(node);
+  }
+  if (!name.empty()) path.append("/").append(name);
+  return path.empty() ? "/" : path;
+}
+
+std::string WritableFileSystem::path_of(NodeId id, std::string_view name) const {
+  const WrittenNodePtr node = find(id);
+  return node ? full_path(*node, name) : std::string();
+}
+
+NodeAttributes WritableFileSystem::describe(const WrittenNode& node, NodeAttributes below) const {
+  below.node = node.id;
+  below.kind = node.kind;
+  if (node.staged) {
+    below.size = node.staged->size();
+    below.valid_for = kWrittenFor;
+  }
+  if (below.mode == 0) below.mode = node.is_directory() ? S_IFDIR | 0755 : S_IFREG | 0644;
+  if (node.is_symlink) below.mode = S_IFLNK | 0777;
+  if (node.mode) below.mode = (below.mode & S_IFMT) | *node.mode;
+  if (node.uid) below.uid = *node.uid;
+  if (node.gid) below.gid = *node.gid;
+  if (node.mtime) below.mtime = *node.mtime;
+  below.atime = node.atime;
+  below.ctime = node.ctime;
+  return below;
+}
+
+NodeAttributes WritableFileSystem::known_below(const WrittenNode& node) const {
+  if (node.below == 0) return {};
+  const auto known = below_->try_attributes(node.below);
+  return known && *known ? **known : NodeAttributes{};
+}
+
+Task<Result<NodeId>> WritableFileSystem::find_below(Context context, WrittenNodePtr node) {
+  WrittenNodePtr parent;
+  std::string name;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (nodes_.has_below(*node)) co_return node->below;
+    if (!node->linked) co_return forgotten(node->id);
+    parent = node->parent;
+    name = node->name;
+  }
+  LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
+  LEAT_CO_TRY(const NodeAttributes found, co_await below_->lookup(context, directory, name));
+  const FileRefPtr version = below_->version_of(found.node);
+  NodeId unused = found.node;
+  bool same = node->is_directory() ? !version : version != nullptr;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!node->is_directory()) same = same && version->version == node->version;
+    same = same && node->linked;
+    if (same) unused = nodes_.set_below(*node, found.node);
+  }
+  if (unused != 0) below_->forget(unused, 1);
+  if (same) co_return found.node;
+  co_return error(StatusCode::kVersionChanged, full_path(*node) + " is another version now");
+}
+
+std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNodePtr& parent,
+                                                                std::string_view name,
+                                                                const NodeAttributes& found,
+                                                                uint64_t changes) {
+  const FileRefPtr version = below_->version_of(found.node);
+  NodeId unused = 0;
+  NodeAttributes shown;
+  bool outdated = false;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    outdated = parent->changes != changes;
+    if (!parent->linked || outdated) {
+      unused = found.node;
+    } else {
+      WrittenNodePtr node = nodes_.child(*parent, name);
+      const bool own = node && node->staged != nullptr;
+      const bool same = node && !own && node->kind == found.kind &&
+                        (node->is_directory() || node->below == found.node ||
+                         (version && version->version == node->version));
+      if (node && !own && !same) {
+        nodes_.unlink(*node);  // open files keep it
+        node->superseded = true;
+        node = nullptr;
+      }
+      if (!node) node = nodes_.add(parent, std::string(name), found.kind);
+      if (own) {
+        unused = found.node;
+      } else {
+        // The count of this lookup, or that of the one before.
+        unused = nodes_.set_below(*node, found.node);
+        if (version) node->version = version->version;
+      }
+      ++node->lookups;
+      shown = describe(*node, found);
+    }
+  }
+  if (unused != 0) below_->forget(unused, 1);
+  if (outdated) return std::nullopt;
+  if (shown.node == 0) return forgotten(parent->id);
+  return shown;
+}
+
+bool WritableFileSystem::must_learn(const WrittenNode& parent, std::string_view name) const {
+  if (parent.keeps_attributes == false) return false;
+  const WrittenNodePtr node = nodes_.child(parent, name);
+  return !node || !node->attributes_known;
+}
+
+Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr parent,
+                                            std::string name) {
+  WrittenNodePtr node;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!must_learn(*parent, name)) co_return;
+    node = nodes_.child(*parent, name);
+  }
+  const Result<Place> place = place_of(parent, name);
+  const SourceCapabilities none;
+  const SourceCapabilities& store = place ? place->mount->source->capabilities() : none;
+  // Object stores have no directories, but for markers of some.
+  const bool has = node && store.attributes && (!node->is_directory() || store.real_directories);
+  std::shared_ptr<const PosixAttributes> kept;
+  if (has && node->is_directory()) {
+    Result<SourceObject> found =
+        co_await place->mount->source->stat(context, {.key = place->key + "/"});
+    if (!found) co_return;
+    kept = found->attributes;
+  } else if (has) {
+    if (!has_learnt(*parent, name)) co_await learn_ahead(context, parent, name);
+    std::lock_guard lock(nodes_.mutex());
+    const auto learnt = parent->learnt.find(name);
+    // Not for the version that the name has below: the next lookup asks again.
+    if (learnt == parent->learnt.end() || learnt->second.version != node->version) co_return;
+    kept = learnt->second.attributes;
+    parent->learnt.erase(learnt);
+  }
+  std::lock_guard lock(nodes_.mutex());
+  parent->keeps_attributes = store.attributes;
+  if (!node || std::exchange(node->attributes_known, true) || !kept) co_return;
+  node->is_symlink = kept->mode && S_ISLNK(*kept->mode);
+  auto learn = [](auto& own, const auto& theirs) {
+    if (!own) own = theirs;
+  };
+  if (kept->mode && !node->mode) node->mode = *kept->mode & 07777;
+  learn(node->uid, kept->uid);
+  learn(node->gid, kept->gid);
+  learn(node->atime, kept->atime);
+  learn(node->mtime, kept->mtime);
+  learn(node->ctime, kept->ctime);
+}
+
+bool WritableFileSystem::has_learnt(const WrittenNode& parent, std::string_view name) const {
+  std::lock_guard lock(nodes_.mutex());
+  return parent.learnt.contains(name);
+}
+
+// A program that lists a directory looks all names up, one after the other.
+Task<> WritableFileSystem::learn_ahead(Context context, WrittenNodePtr parent, std::string name) {
+  std::vector<std::string> names = {name};
+  {
+    std::lock_guard lock(nodes_.mutex());
+    const std::shared_ptr<const Listing> listing = parent->listing.lock();
+    if (listing) {
+      for (Listing::Cursor next = listing->after(name);
+           names.size() < kLearntAhead && next.next();) {
+        const std::string one(next.view().name);
+        if (!next.view().is_directory() && must_learn(*parent, one)) names.push_back(one);
+      }
+    }
+    parent->learnt.clear();
+  }
+  Gate gate;
+  for (const std::string& one : names) {
+    Result<Place> place = place_of(parent, one);
+    if (!place) continue;
+    executor_.spawn(learn_one(*gate.enter(), context, parent, *std::move(place)));
+  }
+  gate.close();
+  co_await gate.wait_idle();
+}
+
+Task<> WritableFileSystem::learn_one(Gate::Holder, Context context, WrittenNodePtr parent,
+                                     Place place) {
+  Result<SourceObject> found = co_await place.mount->source->stat(context, {.key = place.key});
+  if (!found) co_return;
+  std::lock_guard lock(nodes_.mutex());
+  parent->learnt[place.key.substr(place.directory_key.size())] = {found->version,
+                                                                  found->attributes};
+}
+
+PosixAttributes WritableFileSystem::attributes_of(const WrittenNode& node) const {
+  PosixAttributes all{.uid = node.uid,
+                      .gid = node.gid,
+                      .atime = node.atime,
+                      .mtime = node.mtime,
+                      .ctime = node.ctime};
+  const mode_t type = node.is_symlink ? S_IFLNK : node.is_directory() ? S_IFDIR : S_IFREG;
+  if (node.mode) all.mode = type | *node.mode;
+  return all;
+}
+
+bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_view name,
+                                      uint64_t changes) {
+  std::lock_guard lock(nodes_.mutex());
+  if (parent->changes != changes) return false;
+  const WrittenNodePtr node = nodes_.child(*parent, name);
+  if (node && !node->staged) nodes_.unlink(*node);
+  return true;
+}
+
+uint64_t WritableFileSystem::changes_of(const WrittenNode& directory) const {
+  std::lock_guard lock(nodes_.mutex());
+  return directory.changes;
+}
+
+std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
+                                                                     std::string_view name) {
+  WrittenNodePtr parent;
+  NodeId directory = 0;
+  uint64_t changes = 0;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    parent = nodes_.find(id);
+    if (!parent) return forgotten(id);
+    const WrittenNodePtr node = nodes_.child(*parent, name);
+    if (node && node->staged) {
+      ++node->lookups;
+      return describe(*node, known_below(*node));
+    }
+    if (!nodes_.has_below(*parent) || must_learn(*parent, name)) return std::nullopt;
+    directory = parent->below;
+    changes = parent->changes;
+  }
+  std::optional<Result<NodeAttributes>> found = below_->try_lookup(directory, name);
+  if (!found) return std::nullopt;
+  if (*found) return adopt(parent, name, **found, changes);
+  const bool missing = found->error().code() == StatusCode::kNotFound;
+  if (missing && !note_missing(parent, name, changes)) return std::nullopt;
+  return found;
+}
+
+Task<Result<NodeAttributes>> WritableFileSystem::lookup(Context context, NodeId id,
+                                                        std::string name) {
+  Result<NodeAttributes> found = error(StatusCode::kBusy, name + " changes all the time");
+  WrittenNodePtr parent;
+  for (int attempt = 0; attempt < kLookupAttempts; ++attempt) {
+    if (auto known = try_lookup(id, name)) co_return *std::move(known);
+    parent = find(id);
+    if (!parent) co_return forgotten(id);
+    LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
+    const uint64_t changes = changes_of(*parent);
+    found = co_await below_->lookup(context, directory, name);
+    if (found) {
+      const std::optional<Result<NodeAttributes>> adopted = adopt(parent, name, *found, changes);
+      if (!adopted) continue;
+      found = *adopted;
+      break;
+    }
+    if (found.error().code() != StatusCode::kNotFound) co_return found;
+    if (note_missing(parent, name, changes)) co_return found;
+  }
+  if (found) {
+    co_await learn_attributes(context, parent, name);
+    std::lock_guard lock(nodes_.mutex());
+    const WrittenNodePtr node = nodes_.find(found->node);
+    co_return node ? describe(*node, *found) : *found;
+  }
+  co_return found;
+}
+
+NodeAttributes WritableFileSystem::lookup_from_listing(NodeId id, const CatalogEntry& entry) {
+  NodeAttributes unknown;
+  unknown.kind = entry.info.kind;
+  WrittenNodePtr parent;
+  NodeId directory = 0;
+  uint64_t changes = 0;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    parent = nodes_.find(id);
+    if (!parent || parent->changed || !nodes_.has_below(*parent)) return unknown;
+    if (must_learn(*parent, entry.info.name)) return unknown;
+    // An entry of open_directory(), which the file system below does not know.
+    if (!entry.ref && entry.info.kind == FileKind::kFile) return unknown;
+    directory = parent->below;
+    changes = parent->changes;
+  }
+  const NodeAttributes found = below_->lookup_from_listing(directory, entry);
+  if (found.node == 0) return unknown;
+  const auto adopted = adopt(parent, entry.info.name, found, changes);
+  return adopted ? adopted->value_or(unknown) : unknown;
+}
+
+Clock::duration WritableFileSystem::negative_ttl(NodeId parent, std::string_view name) {
+  const NodeId directory = below_id(parent);
+  return directory == 0 ? Clock::duration::zero() : below_->negative_ttl(directory, name);
+}
+
+std::optional<Result<NodeAttributes>> WritableFileSystem::try_attributes(NodeId id) {
+  NodeId below = 0;
+  WrittenNodePtr node;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    node = nodes_.find(id);
+    if (!node) return forgotten(id);
+    if (node->staged || (node->below == 0 && !node->linked)) {
+      return describe(*node, known_below(*node));
+    }
+    if (node->linked && !nodes_.has_below(*node)) return std::nullopt;
+    below = node->below;
+  }
+  std::optional<Result<NodeAttributes>> known = below_->try_attributes(below);
+  if (!known || !*known) return known;
+  std::lock_guard lock(nodes_.mutex());
+  return describe(*node, **known);
+}
+
+Task<Result<NodeAttributes>> WritableFileSystem::attributes(Context context, NodeId id) {
+  if (auto known = try_attributes(id)) co_return *std::move(known);
+  const WrittenNodePtr node = find(id);
+  if (!node) co_return forgotten(id);
+  LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
+  Result<NodeAttributes> found = co_await below_->attributes(context, below);
+  if (!found) co_return found;
+  std::lock_guard lock(nodes_.mutex());
+  co_return describe(*node, *found);
+}
+
+Task<Result<std::shared_ptr<OpenDirectory>>> WritableFileSystem::open_directory(Context context,
+                                                                                NodeId id) {
+  const WrittenNodePtr node = find(id);
+  if (!node) co_return forgotten(id);
+  LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
+  LEAT_CO_TRY(const std::shared_ptr<OpenDirectory> opened,
+              co_await below_->open_directory(context, below));
+  std::vector<Listing::Overlay> written;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    for (const auto& [name, child] : node->children) {
+      if (!child->staged) continue;
+      CatalogEntry entry;
+      entry.info.name = name;
+      entry.info.kind = child->kind;
+      entry.info.size = child->staged->size();
+      entry.mount = opened->listing()->mount();
+      written.push_back({std::move(entry)});
+    }
+  }
+  const bool as_below = written.empty();
+  ListingPtr shown = as_below ? opened->listing() : opened->listing()->with(std::move(written));
+  {
+    std::lock_guard lock(nodes_.mutex());
+    node->listing = shown;
+  }
+  co_return std::make_shared<ListedDirectory>(
+      id, std::move(shown), as_below ? opened->valid_for() : Clock::duration::zero());
+}
+
+// ---- opens
+
+std::shared_ptr<WrittenFile> WritableFileSystem::file_of(const WrittenNodePtr& node) {
+  std::lock_guard lock(nodes_.mutex());
+  std::shared_ptr<WrittenFile> file = node->file.lock();
+  if (!file) node->file = file = std::make_shared<WrittenFile>(*this, node);
+  return file;
+}
+
+std::optional<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::try_open(NodeId id,
+                                                                              int flags) {
+  WrittenNodePtr node;
+  NodeId below = 0;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    node = nodes_.find(id);
+    if (!node) return forgotten(id);
+    if (is_writing(flags) || node->is_directory()) return std::nullopt;
+    if (!node->staged && !nodes_.has_below(*node)) return std::nullopt;
+    if (!node->staged) below = node->below;
+    ++node->opens;  // from now on, so that no close drops the written content
+  }
+  std::shared_ptr<OpenFile> version;
+  if (below != 0) {
+    std::optional<Result<std::shared_ptr<OpenFile>>> opened = below_->try_open(below, O_RDONLY);
+    if (!opened || !*opened) {
+      static_cast<void>(try_close(node));
+      return opened;
+    }
+    version = **opened;
+  }
+  std::shared_ptr<WrittenFile> file = file_of(node);
+  if (version) file->set_below(std::move(version));
+  return file;
+}
+
+Task<Result<std::shared_ptr<WrittenFile>>> WritableFileSystem::open_below(Context context,
+                                                                          WrittenNodePtr node) {
+  LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
+  LEAT_CO_TRY(std::shared_ptr<OpenFile> version, co_await below_->open(context, below, O_RDONLY));
+  std::shared_ptr<WrittenFile> file = file_of(node);
+  file->set_below(std::move(version));
+  co_return file;
+}
+
+Task<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::open(Context context, NodeId id,
+                                                                 int flags) {
+  const WrittenNodePtr node = find(id);
+  if (!node) co_return forgotten(id);
+  if (node->is_directory()) {
+    co_return error(StatusCode::kIsDirectory, full_path(*node) + " is a directory");
+  }
+  std::shared_ptr<WrittenFile> file = file_of(node);
+  bool staged;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    staged = node->staged != nullptr;
+    ++node->opens;  // from now on, so that no close drops the written content
+  }
+  Result<> ready;
+  if (is_writing(flags)) {
+    ready = co_await stage(context, node, (flags & O_TRUNC) != 0);
+  } else if (!staged) {
+    Result<std::shared_ptr<WrittenFile>> opened = co_await open_below(context, node);
+    if (!opened) ready = Error(opened.error());
+  }
+  if (ready) co_return file;
+  static_cast<void>(co_await close(Context::background(), node));
+  co_return Error(ready.error());
+}
+
+// ---- forwarded by the number below
+
+FileRefPtr WritableFileSystem::version_of(NodeId node) const {
+  const NodeId below = below_id(node);
+  return below == 0 ? nullptr : below_->version_of(below);
+}
+
+std::vector<std::string> WritableFileSystem::attribute_names(NodeId node) {
+  const NodeId below = below_id(node);
+  return below == 0 ? std::vector<std::string>() : below_->attribute_names(below);
+}
+
+Result<std::string> WritableFileSystem::attribute_value(NodeId node, std::string_view name) {
+  const NodeId below = below_id(node);
+  if (below != 0) return below_->attribute_value(below, name);
+  return error(StatusCode::kNotFound, fmt::format("the store has not this file yet"));
+}
+
+Status WritableFileSystem::reject_change(NodeId node, std::string_view operation,
+                                         std::string_view name) {
+  Status status(StatusCode::kUnsupported, fmt::format("cannot {} {}: the mount has no such things",
+                                                      operation, path_of(node, {})));
+  record_error(node, name, status, {});
+  return status;
+}
+
+void WritableFileSystem::record_error(NodeId id, std::string_view name, const Status& status,
+                                      const Caller& caller) {
+  if (const NodeId below = below_id(id)) return below_->record_error(below, name, status, caller);
+  // A file that the store has not: a name of its directory.
+  const WrittenNodePtr node = find(id);
+  if (!node || !node->parent) return;
+  std::string own;
+  NodeId directory = 0;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    own = node->name;
+    directory = node->parent->below;
+  }
+  if (directory != 0) below_->record_error(directory, own, status, caller);
+}
+
+void WritableFileSystem::record_caller(NodeId node, const Caller& caller) {
+  if (const NodeId below = below_id(node)) below_->record_caller(below, caller);
+}
+
+void WritableFileSystem::retire(NodeId node) {
+  if (const NodeId below = below_id(node)) below_->retire(below);
+}
+
+std::optional<KernelInvalidation> WritableFileSystem::translate(
+    const KernelInvalidation& name) const {
+  KernelInvalidation own = name;
+  std::lock_guard lock(nodes_.mutex());
+  if (name.parent == 0) {
+    const WrittenNodePtr node = nodes_.by_below(name.node);
+    if (!node) return std::nullopt;
+    own.node = node->id;
+    return own;
+  }
+  const WrittenNodePtr parent = nodes_.by_below(name.parent);
+  if (!parent) return std::nullopt;
+  own.parent = parent->id;
+  const WrittenNodePtr child = nodes_.child(*parent, name.name);
+  // What is written here wins until it is saved.
+  if (child && child->staged) return std::nullopt;
+  const WrittenNodePtr node = name.node == 0 ? nullptr : nodes_.by_below(name.node);
+  own.node = node ? node->id : child ? child->id : 0;
+  return own;
+}
+
+void WritableFileSystem::set_invalidation_listener(
+    std::function<void(const KernelInvalidation&)> listener) {
+  if (!listener) return below_->set_invalidation_listener({});
+  below_->set_invalidation_listener(
+      [this, listener = std::move(listener)](const KernelInvalidation& name) {
+        if (const auto own = translate(name)) listener(*own);
+      });
+}
+
+}  // namespace leat

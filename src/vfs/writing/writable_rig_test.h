@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableRig: a TreeRig whose file system takes writes, over a bucket that fails where the test
+// says. Its functions are those of the kernel: lookup, open, write, flush, close, forget.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vfs/tree_rig_test.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat::testing {
+
+// FaultyBucket: a bucket whose capabilities a test sets, and which runs a hook around each change
+// and stat. Set the hooks while nothing runs.
+class FaultyBucket : public MemorySource {
+ public:
+  // Gets the operation ("write", "copy", "rename", "remove", "stat") and the key.
+  using Hook = std::function<Result<>(std::string_view operation, const std::string& key)>;
+
+  Hook before{};  // an error: the operation is not done
+  Hook after{};   // an error: the operation is done, and the answer is lost
+  SourceCapabilities changed = MemorySource::capabilities();
+
+  const SourceCapabilities& capabilities() const override { return changed; }
+
+  Task<Result<SourceObject>> stat(Context context, StatRequest request) override {
+    const std::string key = request.key;
+    LEAT_CO_CHECK_OK(call(before, "stat", key));
+    Result<SourceObject> done = co_await MemorySource::stat(context, std::move(request));
+    LEAT_CO_CHECK_OK(call(after, "stat", key));
+    co_return done;
+  }
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override {
+    const std::string key = request.key;
+    LEAT_CO_CHECK_OK(call(before, "write", key));
+    Result<SourceObject> done = co_await MemorySource::write(context, std::move(request), content);
+    LEAT_CO_CHECK_OK(call(after, "write", key));
+    co_return done;
+  }
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override {
+    const std::string key = request.to;
+    LEAT_CO_CHECK_OK(call(before, "copy", key));
+    Result<SourceObject> done = co_await MemorySource::copy(context, std::move(request));
+    LEAT_CO_CHECK_OK(call(after, "copy", key));
+    co_return done;
+  }
+  Task<Result<>> rename(Context context, RenameRequest request) override {
+    const std::string key = request.from;
+    LEAT_CO_CHECK_OK(call(before, "rename", key));
+    Result<> done = co_await rename_all(context, std::move(request));
+    LEAT_CO_CHECK_OK(call(after, "rename", key));
+    co_return done;
+  }
+  Task<Result<>> remove(Context context, RemoveRequest request) override {
+    const std::string key = request.keys.empty() ? "" : request.keys.front();
+    LEAT_CO_CHECK_OK(call(before, "remove", key));
+    Result<> done = co_await MemorySource::remove(context, std::move(request));
+    LEAT_CO_CHECK_OK(call(after, "remove", key));
+    co_return done;
+  }
+  using MemorySource::remove;
+
+ private:
+  static Result<> call(const Hook& hook, std::string_view operation, const std::string& key) {
+    return hook ? hook(operation, key) : Result<>();
+  }
+
+  // A directory is renamed with all keys below it.
+  Task<Result<>> rename_all(Context context, RenameRequest request) {
+    if (!request.from.ends_with('/')) {
+      Result<> done = co_await MemorySource::rename(context, std::move(request));
+      co_return done;
+    }
+    ListRequest list{.prefix = request.from, .recursive = true};
+    LEAT_CO_TRY(ListPage page, co_await MemorySource::list(context, std::move(list)));
+    std::vector<std::string> keys{request.from};
+    for (const SourceObject& object : page.objects) keys.push_back(object.key);
+    for (const std::string& key : keys) {
+      RenameRequest one{.from = key, .to = request.to + key.substr(request.from.size())};
+      Result<> moved = co_await MemorySource::rename(context, std::move(one));
+      if (!moved && key != request.from) co_return moved;
+    }
+    co_return Result<>();
+  }
+};
+
+// Returns "ok", or the name of the error.
+template <class T>
+std::string outcome(const Result<T>& result) {
+  return result ? "ok" : std::string(to_string(result.error().code()));
+}
+
+// An open file, with the lookup count that open() added.
+struct OpenedFile {
+  NodeId node = 0;
+  std::shared_ptr<OpenFile> file{};
+  WritableFile& writable() const { return *file->writable(); }
+};
+
+class WritableRig : public TreeRig {
+ public:
+  explicit WritableRig(TreeRigOptions options = {})
+      : WritableRig(std::make_shared<Shared>(), std::move(options)) {}
+
+  // ---- the kernel's calls
+  Result<OpenedFile> create(NodeId parent, std::string name, int flags = O_RDWR | O_CREAT) {
+    Result<CreatedFile> made = executor.block_on(changes().create(
+        Context::background(), parent, std::move(name), {.mode = 0640, .uid = 7, .gid = 8}, flags));
+    if (!made) return Error(made.error());
+    return OpenedFile{made->attributes.node, made->file};
+  }
+  // A lookup and an open, which is repeated once where the version is not that of now.
+  Result<OpenedFile> open_name(NodeId parent, const std::string& name, int flags = O_RDONLY) {
+    Result<OpenedFile> opened = open_once(parent, name, flags);
+    const bool again = !opened && opened.error().code() == StatusCode::kVersionChanged;
+    return again ? open_once(parent, name, flags) : opened;
+  }
+  Result<> write(const OpenedFile& file, uint64_t offset, std::string text) {
+    return executor.block_on(
+        file.writable().write(Context::background(), offset, Bytes::of(std::move(text))));
+  }
+  Result<> allocate(const OpenedFile& file, int mode, uint64_t offset, uint64_t size) {
+    return executor.block_on(file.writable().allocate(Context::background(), mode, offset, size));
+  }
+  Result<> flush(const OpenedFile& file, Context context = Context::background()) {
+    return executor.block_on(file.writable().flush(context));
+  }
+  // Ends the open and forgets its lookup count.
+  Result<> close(OpenedFile file, Context context = Context::background()) {
+    Result<> closed;
+    if (!file.writable().try_close()) closed = executor.block_on(file.writable().close(context));
+    files->forget(file.node, 1);
+    return closed;
+  }
+  Result<NodeAttributes> make_directory(NodeId parent, std::string name) {
+    return executor.block_on(changes().make_directory(
+        Context::background(), parent, std::move(name), {.mode = 0750, .uid = 7, .gid = 8}));
+  }
+  std::string remove_file(NodeId parent, std::string name) {
+    return outcome(
+        executor.block_on(changes().remove_file(Context::background(), parent, std::move(name))));
+  }
+  std::string remove_directory(NodeId parent, std::string name) {
+    return outcome(executor.block_on(
+        changes().remove_directory(Context::background(), parent, std::move(name))));
+  }
+  std::string rename(NodeId parent, std::string name, NodeId new_parent, std::string new_name,
+                     bool no_replace = false) {
+    RenameOp op{parent, std::move(name), new_parent, std::move(new_name), no_replace};
+    return outcome(executor.block_on(changes().rename(Context::background(), std::move(op))));
+  }
+  Result<NodeAttributes> set(NodeId node, AttributeChange change) {
+    return executor.block_on(changes().set_attributes(Context::background(), node, change));
+  }
+  Result<> save_all() { return executor.block_on(changes().save_all(Context::background())); }
+  NamespaceChanges& changes() { return *files->changes(kRootNode); }
+
+  // ---- the program's view
+  std::string read_open(const OpenedFile& file, uint64_t size = kMiB) {
+    Result<std::string> text = read(*file.file, 0, size);
+    return text ? *text : text.error().to_string();
+  }
+  std::string content(NodeId parent, const std::string& name) {
+    Result<OpenedFile> opened = open_name(parent, name);
+    if (!opened) return opened.error().to_string();
+    std::string text = read_open(*opened);
+    Result<> closed = close(*opened);
+    return closed ? text : closed.error().to_string();
+  }
+  // A lookup without the count. 0: the name is missing.
+  NodeId peek(NodeId parent, const std::string& name) {
+    const Result<NodeAttributes> found = lookup(parent, name);
+    if (!found) return 0;
+    files->forget(found->node, 1);
+    return found->node;
+  }
+  // Names with sizes of files: "a/ x:3".
+  std::string list(NodeId node) {
+    const auto opened = open_directory(node);
+    if (!opened) return opened.error().to_string();
+    std::string text;
+    for (Listing::Cursor cursor = (*opened)->from(0); cursor.next();) {
+      const CatalogEntry entry = cursor.entry();
+      if (!text.empty()) text += ' ';
+      text += entry.info.kind == FileKind::kDirectory
+                  ? entry.info.name + "/"
+                  : fmt::format("{}:{}", entry.info.name, entry.info.size);
+    }
+    return text;
+  }
+
+  // ---- the store's view
+  // Returns "(none)" for a missing object.
+  std::string stored(const std::string& key) {
+    MemorySource& plain = bucket();
+    auto object = executor.block_on(plain.MemorySource::stat(Context::background(), {.key = key}));
+    if (!object) return "(none)";
+    std::string text(object->size, '\0');
+    ReadRequest request{.key = key, .range = {0, text.size()}, .if_version = {}};
+    auto done = executor.block_on(plain.read(Context::background(), std::move(request),
+                                             std::as_writable_bytes(std::span(text))));
+    return done ? text : done.error().to_string();
+  }
+  // All keys, with a space between them.
+  std::string keys() {
+    auto page = executor.block_on(
+        bucket().MemorySource::list(Context::background(), {.prefix = "", .recursive = true}));
+    std::string text;
+    for (const SourceObject& object : page->objects) text += (text.empty() ? "" : " ") + object.key;
+    return text;
+  }
+
+  // Time of changes that are made here.
+  void set_wall_clock(WallTime now) { shared_->wall = now; }
+  FileSystem& below() { return *shared_->below; }  // the file system without writes
+  FaultyBucket& bucket() { return *shared_->bucket; }
+
+ private:
+  struct Shared {
+    std::shared_ptr<FaultyBucket> bucket = std::make_shared<FaultyBucket>();
+    FileSystem* below = nullptr;
+    std::atomic<WallTime> wall = WallTime(std::chrono::seconds(1'800'000'000));
+  };
+
+  WritableRig(std::shared_ptr<Shared> shared, TreeRigOptions options)
+      : TreeRig(with_writes(std::move(options), shared)), shared_(std::move(shared)) {}
+
+  static TreeRigOptions with_writes(TreeRigOptions options, const std::shared_ptr<Shared>& shared) {
+    options.source = shared->bucket;
+    options.decorate = [shared, root = options.root](std::unique_ptr<FileSystem> files,
+                                                     Catalog& catalog, PageStore* store,
+                                                     Executor& executor) {
+      shared->below = files.get();
+      WritingOptions writing{.staging_directory = ::testing::TempDir(),
+                             .wall_clock = [shared] { return shared->wall.load(); }};
+      return std::make_unique<WritableFileSystem>(std::move(files), root, catalog, store, executor,
+                                                  std::move(writing));
+    };
+    return options;
+  }
+
+  Result<OpenedFile> open_once(NodeId parent, const std::string& name, int flags) {
+    Result<NodeAttributes> found = lookup(parent, name);
+    if (!found) return Error(found.error());
+    Result<std::shared_ptr<OpenFile>> opened = open(found->node, flags);
+    if (opened) return OpenedFile{found->node, *opened};
+    files->forget(found->node, 1);
+    return Error(opened.error());
+  }
+
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace leat::testing

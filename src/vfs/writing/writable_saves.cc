@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: content: from the store to a staged file, and back.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "source/part_writer.h"
+#include "telemetry/log.h"
+#include "telemetry/metrics.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+namespace {
+
+Counter saved_total("leat_written_files_total", "Files that were written and saved to their store",
+                    "", Stability::kExperimental);
+Counter saved_bytes("leat_written_bytes_total", "Bytes of files that were saved to their store", "",
+                    Stability::kExperimental);
+Counter conflicts_total("leat_write_conflicts_total",
+                        "Files that somebody else wrote while they were open for writing", "",
+                        Stability::kExperimental);
+
+// Bytes that are read from a staged file at a time; larger files are sent in parts.
+constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
+// Attempts to send a file where it is unknown whether the last one succeeded.
+constexpr int kAttempts = 3;
+// Names that are tried for the content of a conflict.
+constexpr int kConflictNames = 100;
+
+bool is_unknown_outcome(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kTimedOut ||
+         code == StatusCode::kCancelled;
+}
+
+bool is_condition_failure(StatusCode code) {
+  return code == StatusCode::kExists || code == StatusCode::kVersionChanged;
+}
+
+std::vector<std::byte> contiguous(const Bytes& bytes) {
+  std::vector<std::byte> all(bytes.size());
+  bytes.copy_to(all);
+  return all;
+}
+
+}  // namespace
+
+std::shared_ptr<StagedFile> WritableFileSystem::staged_of(const WrittenNode& node) const {
+  std::lock_guard lock(nodes_.mutex());
+  return node.staged;
+}
+
+void WritableFileSystem::note_written(WrittenNode& node) {
+  const WallTime now = options_.wall_clock();
+  std::lock_guard lock(nodes_.mutex());
+  node.mtime = node.ctime = now;
+}
+
+// ---- to a staged file
+
+Task<Result<>> WritableFileSystem::stage(Context context, WrittenNodePtr node, bool empty) {
+  if (!empty && staged_of(*node)) co_return Result<>();
+  auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+  if (!permit) co_return Error(permit.error());
+  Result<> staged = co_await stage_locked(context, node, empty);
+  co_return staged;
+}
+
+Task<Result<>> WritableFileSystem::stage_locked(Context context, WrittenNodePtr node, bool empty) {
+  if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
+    if (!empty) co_return Result<>();
+    Result<> done = co_await staged->truncate(context, 0);
+    if (done) note_written(*node);
+    co_return done;
+  }
+  std::shared_ptr<OpenFile> version = file_of(node)->below();
+  bool linked, superseded;
+  WrittenNodePtr parent;
+  std::string name;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    linked = node->linked;
+    superseded = node->superseded;
+    parent = node->parent;
+    name = node->name;
+  }
+  if (superseded) co_return error(StatusCode::kVersionChanged, "another version has the name now");
+  if (linked) LEAT_CO_CHECK_OK(place_of(parent, name));
+  // Opened again, so that the content is that of now. Only an open file shows a removed one.
+  if (linked || !version) {
+    LEAT_CO_TRY(const std::shared_ptr<WrittenFile> file, co_await open_below(context, node));
+    version = file->below();
+  }
+  const uint64_t size = empty ? 0 : version->ref()->size;
+  const Version began = version->ref()->version;
+  if (empty) version = nullptr;
+  auto make = [&] {
+    return StagedFile::create(options_.staging_directory, executor_, version, size);
+  };
+  LEAT_CO_TRY(std::shared_ptr<StagedFile> staged, co_await executor_.blocking(make));
+  if (empty) note_written(*node);
+  std::lock_guard lock(nodes_.mutex());
+  node->version = began;
+  node->saved_changes = staged->changes();
+  node->unsaved = empty;
+  node->staged = std::move(staged);
+  co_return Result<>();
+}
+
+Task<> WritableFileSystem::keep_content(Context context, WrittenNodePtr node) {
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (node->opens == 0) co_return;
+    ++node->opens;
+  }
+  Result<> kept = co_await stage_locked(context, node, /*empty=*/false);
+  if (kept) kept = co_await staged_of(*node)->fill(context);
+  if (!kept) {
+    log::warning("programs that have {} open cannot read all of it any more: {}", full_path(*node),
+                 kept.error().to_string());
+  }
+  std::lock_guard lock(nodes_.mutex());
+  --node->opens;  // the caller drops what nothing needs
+}
+
+// ---- to the store
+
+Task<Result<>> WritableFileSystem::save(Context context, WrittenNodePtr node) {
+  auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+  if (!permit) co_return Error(permit.error());
+  Result<> saved = co_await save_locked(context, node);
+  co_return saved;
+}
+
+Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr node) {
+  std::shared_ptr<StagedFile> content;
+  WrittenNodePtr parent;
+  std::string name;
+  uint64_t changes = 0;
+  WriteRequest request;
+  WriteCondition& wanted = request.condition;
+  std::optional<ContentDigest> attempted;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!node->is_dirty()) co_return Result<>();
+    if (node->conflicted) {
+      co_return error(StatusCode::kConflict,
+                      "somebody else wrote this file while it was open; open it again to write");
+    }
+    if (!node->linked) co_return Result<>();
+    content = node->staged;
+    changes = content->changes();
+    parent = node->parent;
+    name = node->name;
+    // After a lost answer the version is unknown, though there is one.
+    wanted.absent = !node->version.known() && !node->in_store;
+    wanted.version = node->version;
+    request.attributes = attributes_of(*node);
+    attempted = node->attempted;
+  }
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  request.key = place.key;
+  LEAT_CO_CHECK_OK(co_await content->fill(context));
+  const SourceCapabilities& store = place.mount->source->capabilities();
+  wanted.absent = wanted.absent && store.write_if_absent;
+  if (!store.write_if_version) wanted.version = {};
+  Result<SourceObject> object = co_await send(context, place, request, content);
+  if (!object && is_condition_failure(object.error().code()) && attempted) {
+    const std::optional<SourceObject> ours = co_await find_attempt(context, place, *attempted);
+    if (ours) {
+      wanted = {.version = store.write_if_version ? ours->version : Version()};
+      object = co_await send(context, place, request, content);
+    }
+  }
+  if (!object && is_unknown_outcome(object.error().code())) {
+    co_await note_attempt(node, content, changes);
+  }
+  if (!object && is_condition_failure(object.error().code())) {
+    Result<> kept = co_await keep_conflict(context, node, place, content, object.error());
+    co_return kept;
+  }
+  if (!object) {
+    co_return error(object.error().with_context(fmt::format("cannot save {}", place.path)));
+  }
+  saved_total.add();
+  saved_bytes.add(object->size);
+  {
+    std::lock_guard lock(nodes_.mutex());
+    node->version = object->version;
+    node->in_store = true;
+    node->attempted = std::nullopt;
+    ++node->parent->changes;
+    node->saved_changes = changes;
+    node->unsaved = false;
+  }
+  co_await publish(context, node, place);
+  const FileRefPtr ref = version_of(node->id);
+  if (ref && ref->version == object->version) co_await fill_cache(context, ref, content, changes);
+  co_return Result<>();
+}
+
+// After a failure whose outcome is unknown, the object tells whether the write was done. The same
+// holds for a condition that failed, since a layer below may have repeated the request.
+Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place,
+                                                    WriteRequest request,
+                                                    std::shared_ptr<StagedFile> content) {
+  Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
+  const WriteCondition& condition = request.condition;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    sent = co_await send_once(context, place, request, content, content->size());
+    const bool conditional = condition.absent || condition.version.known();
+    if (sent || !conditional) co_return sent;
+    const StatusCode code = sent.error().code();
+    if (!is_unknown_outcome(code) && !is_condition_failure(code)) co_return sent;
+    Result<SourceObject> now = co_await place.mount->source->stat(context, {.key = place.key});
+    if (!now && now.error().code() != StatusCode::kNotFound) co_return sent;
+    const bool unchanged = now ? now->version == condition.version : condition.absent;
+    if (now && !unchanged) {
+      const bool ours = co_await is_saved(context, place, *now, content);
+      if (ours) co_return now;
+    }
+    if (is_condition_failure(code)) co_return sent;
+    if (!unchanged) co_return error(StatusCode::kVersionChanged, sent.error().to_string());
+  }
+  co_return sent;
+}
+
+Task<Result<SourceObject>> WritableFileSystem::send_once(Context context, Place place,
+                                                         WriteRequest request,
+                                                         std::shared_ptr<StagedFile> content,
+                                                         uint64_t size) {
+  Source& source = *place.mount->source;
+  if (size <= kPieceBytes) {
+    LEAT_CO_TRY(const Bytes bytes, co_await content->read(context, 0, size));
+    const std::vector<std::byte> all = contiguous(bytes);
+    Result<SourceObject> object = co_await source.write(context, std::move(request), all);
+    co_return object;
+  }
+  LEAT_CO_TRY(PartWriter writer, PartWriter::begin(source, std::move(request), size));
+  Result<> sent;
+  for (uint64_t at = 0; at < size && sent; at += kPieceBytes) {
+    Result<Bytes> bytes = co_await content->read(context, at, std::min(kPieceBytes, size - at));
+    if (!bytes) {
+      sent = Error(bytes.error());
+      break;
+    }
+    for (const Slice& slice : bytes->slices()) {
+      if (sent) sent = co_await writer.append(context, slice.span());
+    }
+  }
+  if (sent) {
+    Result<SourceObject> object = co_await writer.complete(context);
+    if (object) co_return object;
+    sent = Error(object.error());
+  }
+  static_cast<void>(co_await writer.abort(Context::background()));
+  co_return Error(sent.error());
+}
+
+Task<bool> WritableFileSystem::is_saved(Context context, Place place, SourceObject object,
+                                        std::shared_ptr<StagedFile> content) {
+  if (object.size != content->size()) co_return false;
+  for (uint64_t at = 0; at < object.size; at += kPieceBytes) {
+    const uint64_t size = std::min(kPieceBytes, object.size - at);
+    std::vector<std::byte> theirs(size);
+    ReadRequest request{.key = place.key,
+                        .range = {at, size},
+                        .if_version = object.version,
+                        .object_size = object.size};
+    Result<> read = co_await place.mount->source->read(context, std::move(request), theirs);
+    if (!read) co_return false;
+    Result<Bytes> ours = co_await content->read(context, at, size);
+    if (!ours || contiguous(*ours) != theirs) co_return false;
+  }
+  co_return true;
+}
+
+Task<> WritableFileSystem::note_attempt(WrittenNodePtr node, std::shared_ptr<StagedFile> content,
+                                        uint64_t changes) {
+  ContentDigest digest{.size = content->size()};
+  for (uint64_t at = 0; at < digest.size; at += kPieceBytes) {
+    Result<Bytes> bytes =
+        co_await content->read(Context::background(), at, std::min(kPieceBytes, digest.size - at));
+    if (!bytes) co_return;
+    for (const Slice& slice : bytes->slices()) digest.crc = crc32c(slice.span(), digest.crc);
+  }
+  if (content->changes() != changes) co_return;
+  std::lock_guard lock(nodes_.mutex());
+  node->attempted = digest;
+}
+
+Task<std::optional<SourceObject>> WritableFileSystem::find_attempt(Context context, Place place,
+                                                                   ContentDigest attempted) {
+  Source& source = *place.mount->source;
+  const Result<SourceObject> object = co_await source.stat(context, {.key = place.key});
+  if (!object || object->size != attempted.size) co_return std::nullopt;
+  uint32_t crc = 0;
+  for (uint64_t at = 0; at < object->size; at += kPieceBytes) {
+    std::vector<std::byte> bytes(std::min(kPieceBytes, object->size - at));
+    ReadRequest request{.key = place.key,
+                        .range = {at, bytes.size()},
+                        .if_version = object->version,
+                        .object_size = object->size};
+    const Result<> read = co_await source.read(context, std::move(request), bytes);
+    if (!read) co_return std::nullopt;
+    crc = crc32c(bytes, crc);
+  }
+  if (crc != attempted.crc) co_return std::nullopt;
+  co_return *object;
+}
+
+Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodePtr node) {
+  WrittenNodePtr parent;
+  std::string name;
+  PosixAttributes wanted;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!node->linked || !node->parent) co_return Result<>();
+    parent = node->parent;
+    name = node->name;
+    wanted = attributes_of(*node);
+  }
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  Source& source = *place.mount->source;
+  const SourceCapabilities& store = source.capabilities();
+  if (!store.attributes && !store.sets_attributes) co_return Result<>();
+  {
+    std::lock_guard lock(nodes_.mutex());
+    // Its next save has them.
+    if (node->staged) {
+      node->unsaved = true;
+      co_return Result<>();
+    }
+  }
+  if (store.sets_attributes) {
+    const std::string key = node->is_directory() ? place.key + "/" : place.key;
+    AttributesRequest request{.key = key, .attributes = wanted};
+    LEAT_CO_TRY(const SourceObject object,
+                co_await source.set_attributes(context, std::move(request)));
+    if (node->is_directory()) co_return Result<>();
+    {
+      std::lock_guard lock(nodes_.mutex());
+      node->version = object.version;
+    }
+    co_await publish(context, node, place);
+    co_return Result<>();
+  }
+  if (node->is_directory()) co_return Result<>();
+  // The store takes them with the content only.
+  LEAT_CO_CHECK_OK(co_await stage_locked(context, node, /*empty=*/false));
+  {
+    std::lock_guard lock(nodes_.mutex());
+    node->unsaved = true;
+  }
+  Result<> saved = co_await save_locked(context, node);
+  drop_saved(node);
+  co_return saved;
+}
+
+// Both contents are kept: the other one under the name, ours beside it.
+Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr node, Place place,
+                                                 std::shared_ptr<StagedFile> content, Status why) {
+  conflicts_total.add();
+  const auto now = std::chrono::floor<std::chrono::seconds>(options_.wall_clock());
+  const std::string suffix = fmt::format(".conflict-{:%Y%m%dT%H%M%SZ}", now);
+  const bool can_compare = place.mount->source->capabilities().write_if_absent;
+  const uint64_t changes = content->changes();
+  Place beside;
+  Result<SourceObject> kept = error(StatusCode::kExists, "all names are taken");
+  for (int number = 1; number <= kConflictNames; ++number) {
+    beside = place;
+    const std::string end = number == 1 ? suffix : fmt::format("{}-{}", suffix, number);
+    beside.key += end;
+    beside.path += end;
+    WriteRequest request{.key = beside.key, .condition = {.absent = can_compare}};
+    kept = co_await send_once(context, beside, std::move(request), content, content->size());
+    if (kept || kept.error().code() != StatusCode::kExists) break;
+  }
+  Status status(StatusCode::kConflict,
+                kept ? fmt::format("somebody else wrote {} while it was open for writing; what was "
+                                   "written here is in {}",
+                                   place.path, beside.path)
+                     : fmt::format("somebody else wrote {} while it was open for writing, and what "
+                                   "was written here could not be kept beside it: {}",
+                                   place.path, kept.error().to_string()),
+                std::move(why));
+  log::warning("{}", status.to_string());
+  if (kept) {
+    std::lock_guard lock(nodes_.mutex());
+    // The name shows the other content from now on; open files keep ours.
+    node->saved_changes = changes;
+    node->unsaved = false;
+    node->conflicted = true;
+    ++node->parent->changes;
+    nodes_.unlink(*node);
+  }
+  co_await refresh(context, place.path);
+  co_await refresh(context, beside.path);
+  co_return Error(std::move(status));
+}
+
+Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place) {
+  co_await refresh(context, place.path);
+  WrittenNodePtr parent;
+  std::string name;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!node->linked) co_return;
+    parent = node->parent;
+    name = node->name;
+  }
+  Result<NodeId> directory = co_await find_below(context, parent);
+  if (!directory) co_return;
+  Result<NodeAttributes> found = co_await below_->lookup(context, *directory, name);
+  if (!found) co_return;
+  const FileRefPtr version = below_->version_of(found->node);
+  NodeId unused = found->node;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    const bool same = node->linked && version && version->version == node->version;
+    if (same) unused = nodes_.set_below(*node, found->node);
+  }
+  if (unused != 0) below_->forget(unused, 1);
+}
+
+// A written file is warm. Stops where the file is changed again: a version's pages never are.
+Task<> WritableFileSystem::fill_cache(Context context, FileRefPtr ref,
+                                      std::shared_ptr<StagedFile> content, uint64_t changes) {
+  if (store_ == nullptr || ref->cache != CacheUse::kDisk) co_return;
+  for (uint64_t at = 0; at < ref->size; at += kPieceBytes) {
+    Result<Bytes> bytes =
+        co_await content->read(context, at, std::min(kPieceBytes, ref->size - at));
+    if (!bytes || content->changes() != changes) co_return;
+    Result<> written = co_await store_->write(context, ref, at, *std::move(bytes));
+    if (!written) co_return;
+  }
+}
+
+// ---- the end of an open
+
+bool WritableFileSystem::try_close(const WrittenNodePtr& node) {
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (node->opens == 1 && node->staged) return false;
+    if (node->opens > 0) --node->opens;
+    if (node->opens > 0) return true;
+  }
+  nodes_.drop_if_unused(node->id);
+  return true;
+}
+
+Task<Result<>> WritableFileSystem::close(Context context, WrittenNodePtr node) {
+  if (try_close(node)) co_return Result<>();
+  auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+  if (!permit) co_return Error(permit.error());
+  Result<> saved = co_await save_locked(context, node);
+  if (!saved) record_error(node->id, {}, saved.error(), {});
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (node->opens > 0) --node->opens;
+  }
+  drop_saved(node);
+  co_return saved;
+}
+
+// Without a program that has the file open, its content is that of the store again.
+void WritableFileSystem::drop_saved(const WrittenNodePtr& node) {
+  std::shared_ptr<StagedFile> dropped;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    const bool kept = node->linked && node->is_dirty();
+    if (node->opens == 0 && !kept) dropped = std::move(node->staged);
+  }
+  nodes_.drop_if_unused(node->id);
+}
+
+Task<Result<>> WritableFileSystem::save_all(Context context) {
+  std::vector<WrittenNodePtr> dirty;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    dirty = nodes_.dirty();
+  }
+  Result<> all;
+  for (const WrittenNodePtr& node : dirty) {
+    Result<> saved = co_await save(context, node);
+    if (saved) {
+      drop_saved(node);
+    } else if (all) {
+      all = std::move(saved);
+    }
+  }
+  co_return all;
+}
+
+}  // namespace leat

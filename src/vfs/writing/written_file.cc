@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/writing/written_file.h"
+
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+
+void WrittenFile::set_below(std::shared_ptr<OpenFile> file) {
+  std::lock_guard lock(mutex_);
+  below_ = std::move(file);
+}
+
+std::shared_ptr<OpenFile> WrittenFile::below() const {
+  std::lock_guard lock(mutex_);
+  return below_;
+}
+
+std::optional<Bytes> WrittenFile::try_read(uint64_t offset, uint64_t size) {
+  if (const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_)) {
+    return staged->try_read(offset, size);
+  }
+  const std::shared_ptr<OpenFile> version = below();
+  return version ? version->try_read(offset, size) : std::nullopt;
+}
+
+Task<Result<Bytes>> WrittenFile::read(Context context, uint64_t offset, uint64_t size) {
+  if (const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_)) {
+    Result<Bytes> bytes = co_await staged->read(context, offset, size);
+    co_return bytes;
+  }
+  std::shared_ptr<OpenFile> version = below();
+  if (version) {
+    Result<Bytes> bytes = co_await version->read(context, offset, size);
+    if (bytes || bytes.error().code() != StatusCode::kVersionChanged) co_return bytes;
+  }
+  // A rename from here gives the same bytes another key.
+  LEAT_CO_TRY(const std::shared_ptr<WrittenFile> again, co_await files_.open_below(context, node_));
+  version = again->below();
+  Result<Bytes> bytes = co_await version->read(context, offset, size);
+  co_return bytes;
+}
+
+Task<Result<>> WrittenFile::write(Context context, uint64_t offset, Bytes data) {
+  LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
+  const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
+  Result<> written = co_await staged->write(context, offset, std::move(data));
+  if (written) files_.note_written(*node_);
+  co_return written;
+}
+
+Task<Result<>> WrittenFile::allocate(Context context, int mode, uint64_t offset, uint64_t size) {
+  LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
+  const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
+  Result<> done = co_await staged->allocate(context, mode, offset, size);
+  if (done) files_.note_written(*node_);
+  co_return done;
+}
+
+Task<Result<>> WrittenFile::flush(Context context) {
+  Result<> saved = co_await files_.save(context, node_);
+  co_return saved;
+}
+
+bool WrittenFile::try_close() {
+  return files_.try_close(node_);
+}
+
+Task<Result<>> WrittenFile::close(Context context) {
+  Result<> closed = co_await files_.close(context, node_);
+  co_return closed;
+}
+
+}  // namespace leat

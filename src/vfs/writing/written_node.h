@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// WrittenNode: a file or directory of a mount that takes writes. Its number stays over writes and
+// renames, in contrast to a node of the file system below, which is one version of one path.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/semaphore.h"
+#include "vfs/file_system.h"
+#include "vfs/writing/staged_file.h"
+
+namespace leat {
+
+class WrittenFile;
+
+struct ContentDigest {
+  uint64_t size = 0;
+  uint32_t crc = 0;  // CRC-32C
+
+  friend bool operator==(const ContentDigest&, const ContentDigest&) = default;
+};
+
+// Attributes that the store keeps with this version of a file; null: none.
+struct LearntAttributes {
+  Version version;
+  std::shared_ptr<const PosixAttributes> attributes;
+};
+
+struct WrittenNode {
+  WrittenNode(NodeId number, FileKind what) : id(number), kind(what) {}
+
+  const NodeId id;
+  const FileKind kind;
+  // Held by one change of the content or the name at a time. Of two nodes, the lower number first.
+  Semaphore changing{1};
+
+  // The rest is guarded by the table's mutex.
+  std::shared_ptr<WrittenNode> parent{};  // null for the root
+  std::string name{};
+  bool linked = true;  // it has a name; false: removed, or replaced by a version of somebody else
+  // The content of a save whose outcome is unknown: an object with it is ours.
+  std::optional<ContentDigest> attempted{};
+  bool superseded = false;  // not linked, since somebody else replaced it
+  uint64_t lookups = 0;
+  // Children that the table holds; raw, since each child removes itself first.
+  std::map<std::string, WrittenNode*, std::less<>> children{};
+
+  // The node below, with one lookup count of ours; 0: none, or unknown after a rename. Valid while
+  // `below_epoch` is the table's.
+  NodeId below = 0;
+  uint64_t below_epoch = 0;
+
+  bool in_store = true;  // its content was in the store, under its name
+  // The version that the name has in the store, as far as we know; not known: none.
+  Version version{};
+  std::shared_ptr<StagedFile> staged{};  // null: the content is that of `below`
+  bool conflicted = false;     // somebody else wrote it; what is written from now on is not saved
+  uint64_t saved_changes = 0;  // of `staged`: those that the store has
+  bool unsaved = false;        // beside the content: a new file, or new attributes
+  std::weak_ptr<WrittenFile> file{};  // its open file
+  uint32_t opens = 0;
+
+  // A directory: names in it were changed here, so listings may be older than the names.
+  bool changed = false;
+  // Changes of names and versions in it. A lookup that began before one has an old answer.
+  uint64_t changes = 0;
+
+  // A directory: whether the store keeps attributes of names in it; nothing: not known yet.
+  std::optional<bool> keeps_attributes{};
+  // A directory: its last opened listing, and what was learnt ahead of lookups in its order.
+  std::weak_ptr<const Listing> listing{};
+  std::map<std::string, LearntAttributes, std::less<>> learnt{};
+
+  // Attributes that were set here, or that the store keeps.
+  bool attributes_known = false;  // the store was asked
+  bool is_symlink = false;
+  std::optional<mode_t> mode{};
+  std::optional<uid_t> uid{};
+  std::optional<gid_t> gid{};
+  std::optional<WallTime> atime{}, mtime{}, ctime{};
+
+  bool is_directory() const { return kind == FileKind::kDirectory; }
+  bool is_dirty() const { return staged && (unsaved || staged->changes() != saved_changes); }
+};
+using WrittenNodePtr = std::shared_ptr<WrittenNode>;
+
+}  // namespace leat

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vfs/writing/written_nodes.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+namespace leat {
+
+WrittenNodes::WrittenNodes(std::function<void(NodeId, uint64_t)> forget_below)
+    : forget_below_(std::move(forget_below)),
+      root_(std::make_shared<WrittenNode>(kRootNode, FileKind::kDirectory)) {
+  nodes_[kRootNode] = root_;
+  by_below_[kRootNode] = kRootNode;
+  root_->below = kRootNode;
+}
+
+WrittenNodePtr WrittenNodes::find(NodeId id) const {
+  const auto found = nodes_.find(id);
+  return found == nodes_.end() ? nullptr : found->second;
+}
+
+WrittenNodePtr WrittenNodes::child(const WrittenNode& parent, std::string_view name) const {
+  const auto found = parent.children.find(name);
+  return found == parent.children.end() ? nullptr : find(found->second->id);
+}
+
+WrittenNodePtr WrittenNodes::by_below(NodeId below) const {
+  const auto found = by_below_.find(below);
+  return found == by_below_.end() ? nullptr : find(found->second);
+}
+
+WrittenNodePtr WrittenNodes::add(const WrittenNodePtr& parent, std::string name, FileKind kind) {
+  auto node = std::make_shared<WrittenNode>(next_++, kind);
+  nodes_[node->id] = node;
+  move(*node, parent, std::move(name));
+  return node;
+}
+
+void WrittenNodes::unlink(WrittenNode& node) {
+  if (node.parent && node.linked) node.parent->children.erase(node.name);
+  node.linked = false;
+}
+
+void WrittenNodes::move(WrittenNode& node, const WrittenNodePtr& parent, std::string name) {
+  if (node.parent && node.linked) node.parent->children.erase(node.name);
+  node.linked = true;
+  node.parent = parent;
+  node.name = std::move(name);
+  parent->children[node.name] = &node;
+}
+
+NodeId WrittenNodes::set_below(WrittenNode& node, NodeId below) {
+  const NodeId before = node.below;
+  if (before != 0 && before != below) erase_below(node);
+  node.below = below;
+  node.below_epoch = epoch_;
+  if (below != 0) by_below_[below] = node.id;
+  return before;
+}
+
+void WrittenNodes::outdate_below(WrittenNode& node) {
+  erase_below(node);
+  node.below_epoch = 0;
+}
+
+// Another node may have the same one below by now.
+void WrittenNodes::erase_below(const WrittenNode& node) {
+  const auto found = by_below_.find(node.below);
+  if (found != by_below_.end() && found->second == node.id) by_below_.erase(found);
+}
+
+std::string WrittenNodes::path_of(const WrittenNode& node) const {
+  std::vector<const WrittenNode*> chain;
+  for (const WrittenNode* at = &node; at->parent; at = at->parent.get()) chain.push_back(at);
+  std::string path;
+  for (const WrittenNode* at : chain | std::views::reverse) path.append("/").append(at->name);
+  return path;
+}
+
+void WrittenNodes::forget(NodeId id, uint64_t count) {
+  std::vector<WrittenNodePtr> unused;
+  {
+    std::lock_guard lock(mutex_);
+    WrittenNodePtr node = find(id);
+    if (!node) return;
+    node->lookups -= std::min(count, node->lookups);
+    // A directory may have been held by its last child alone.
+    // One that was removed may be gone already, before its last child.
+    while (node && is_unused(*node) && find(node->id) == node) {
+      unlink(*node);
+      nodes_.erase(node->id);
+      erase_below(*node);
+      unused.push_back(node);
+      node = node->parent;
+    }
+  }
+  for (const WrittenNodePtr& node : unused) {
+    if (node->below != 0) forget_below_(node->below, 1);
+  }
+}
+
+std::vector<WrittenNodePtr> WrittenNodes::dirty() const {
+  std::vector<WrittenNodePtr> all;
+  for (const auto& [id, node] : nodes_) {
+    if (node->is_dirty()) all.push_back(node);
+  }
+  return all;
+}
+
+}  // namespace leat

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// WrittenNodes: the nodes of a mount that takes writes, by number and by name. All functions but
+// those of a lookup count expect the caller to hold mutex().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "vfs/writing/written_node.h"
+
+namespace leat {
+
+class WrittenNodes {
+ public:
+  // A lookup count, for as long as this lives.
+  class Hold {
+   public:
+    Hold(WrittenNodes& nodes, WrittenNodePtr node) : nodes_(&nodes), node_(std::move(node)) {}
+    Hold(Hold&& other) noexcept = default;
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+      if (node_) nodes_->forget(node_->id, 1);
+    }
+    const WrittenNodePtr& node() const { return node_; }
+
+   private:
+    WrittenNodes* nodes_;
+    WrittenNodePtr node_;
+  };
+
+  // `forget_below` returns lookup counts of the file system below; called without the mutex.
+  explicit WrittenNodes(std::function<void(NodeId, uint64_t)> forget_below);
+
+  std::mutex& mutex() const { return mutex_; }
+
+  const WrittenNodePtr& root() const { return root_; }
+  // Return null for what is not held.
+  WrittenNodePtr find(NodeId id) const;
+  WrittenNodePtr child(const WrittenNode& parent, std::string_view name) const;
+  WrittenNodePtr by_below(NodeId below) const;
+
+  // Adds a node under a name that no other has.
+  WrittenNodePtr add(const WrittenNodePtr& parent, std::string name, FileKind kind);
+  // Takes the name away; open files keep the node.
+  void unlink(WrittenNode& node);
+  // Gives the node a name that no other has.
+  void move(WrittenNode& node, const WrittenNodePtr& parent, std::string name);
+  // `below` comes with one lookup count, or is 0. Returns the count to forget; 0: none.
+  [[nodiscard]] NodeId set_below(WrittenNode& node, NodeId below);
+  // The node below shows the attributes still, but no longer the name.
+  void outdate_below(WrittenNode& node);
+  // The nodes below have moved: theirs below must be looked up again.
+  void new_epoch() { ++epoch_; }
+  bool has_below(const WrittenNode& node) const {
+    return node.below != 0 && (node.id == kRootNode || node.below_epoch == epoch_);
+  }
+
+  // Path below the root, "/a/b"; "" for the root.
+  std::string path_of(const WrittenNode& node) const;
+
+  // Returns nodes that nothing needs any more to the file system below.
+  void forget(NodeId id, uint64_t count);
+  // The same for a node whose open file or content has ended.
+  void drop_if_unused(NodeId id) { forget(id, 0); }
+
+  uint64_t size() const {
+    std::lock_guard lock(mutex_);
+    return nodes_.size();
+  }
+  // Returns all nodes with content that the store has not.
+  std::vector<WrittenNodePtr> dirty() const;
+
+ private:
+  static bool is_unused(const WrittenNode& node) {
+    return node.id != kRootNode && node.lookups == 0 && node.opens == 0 && !node.staged &&
+           node.children.empty();
+  }
+
+  void erase_below(const WrittenNode& node);
+
+  const std::function<void(NodeId, uint64_t)> forget_below_;
+  mutable std::mutex mutex_;
+  std::unordered_map<NodeId, WrittenNodePtr> nodes_;
+  std::unordered_map<NodeId, NodeId> by_below_;
+  NodeId next_ = kRootNode + 1;
+  uint64_t epoch_ = 1;
+  WrittenNodePtr root_;
+};
+
+}  // namespace leat
