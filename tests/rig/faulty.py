@@ -88,13 +88,16 @@ class FaultyFront:
 
     def one_request(self, client, wire, upstream):
         """False when the connection is over."""
-        request, _ = read_head(wire)
+        request, body = read_head(wire)
         if not request:
             return False
+        left = length_of(request, missing=0) - len(body)
         self.wait_while_held(request)
         fault = self.choose()
         if fault == "refuse":
             self.note(fault)
+            if not pass_bytes(wire, None, left):
+                return False
             wire.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\n"
                          b"Content-Length: %d\r\n\r\n" % len(SLOW_DOWN)
                          + (b"" if request.startswith(b"HEAD") else SLOW_DOWN))
@@ -109,7 +112,9 @@ class FaultyFront:
             wire.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s"
                          % (len(page), page))
             return True
-        upstream.sendall(request)
+        upstream.sendall(request + body)
+        if not pass_bytes(wire, upstream, left):
+            return False
         head, rest = read_head(upstream)
         if not head:
             return False
@@ -137,14 +142,7 @@ class FaultyFront:
 
     def pass_body(self, wire, upstream, rest, size):
         wire.sendall(rest)
-        left = size - len(rest)
-        while left > 0:
-            piece = upstream.recv(min(left, 1 << 18))
-            if not piece:
-                return False
-            wire.sendall(piece)
-            left -= len(piece)
-        return True
+        return pass_bytes(upstream, wire, size - len(rest))
 
     def hold(self, word):
         """From now on requests that have `word` in their first line wait; until hold(None)."""
@@ -180,6 +178,18 @@ class FaultyFront:
                     client.shutdown(socket.SHUT_RDWR)
 
 
+def pass_bytes(giver, taker, count):
+    """To nobody where `taker` is None; False when the giver has ended before."""
+    while count > 0:
+        piece = giver.recv(min(count, 1 << 18))
+        if not piece:
+            return False
+        if taker is not None:
+            taker.sendall(piece)
+        count -= len(piece)
+    return True
+
+
 def read_head(connection):
     """A head with its empty line, and what came along of the body; nothing at the end."""
     text = b""
@@ -192,9 +202,11 @@ def read_head(connection):
     return text[:size], text[size:]
 
 
-def length_of(head):
+def length_of(head, missing=None):
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
             return int(value)
+    if missing is not None:
+        return missing
     raise ValueError(f"an answer without a length: {head!r}")

@@ -1,0 +1,570 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts that take writes: programs see a folder, and the store has ordinary objects."""
+
+import contextlib
+import errno
+import mmap
+import os
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from e2e.content import content
+from e2e.written_folder import compare
+from rig.faulty import FaultyFront
+from rig.process import wait_until
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+class S3Side:
+    """What the bucket has, seen by a client that is not ours."""
+
+    links, renames_directories = True, False
+
+    def __init__(self, s3, bucket):
+        self.s3, self.bucket = s3, bucket
+
+    def read(self, key):
+        return self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+
+    def write(self, key, body):
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def remove(self, key):
+        self.s3.delete_object(Bucket=self.bucket, Key=key)
+
+    def names(self):
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
+        keys = [one["Key"] for page in pages for one in page.get("Contents", [])]
+        return sorted(key for key in keys if not key.endswith("/"))  # without markers
+
+
+class FileSide:
+    """The same of a local directory."""
+
+    links, renames_directories = False, True
+
+    def __init__(self, root):
+        self.root = Path(root)
+
+    def read(self, key):
+        return (self.root / key).read_bytes()
+
+    def write(self, key, body):
+        (self.root / key).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / key).write_bytes(body)
+
+    def remove(self, key):
+        (self.root / key).unlink()
+
+    def names(self):
+        return sorted(str(one.relative_to(self.root)) for one in self.root.rglob("*") if one.is_file())
+
+
+class Written:
+    """A mount that takes writes, and its store."""
+
+    def __init__(self, leat, mount_again, mount, side):
+        self.leat, self.mount_again, self.mount, self.side = leat, mount_again, mount, side
+
+    def remount(self):
+        self.leat.umount(self.mount)
+        self.mount_again()
+
+
+@pytest.fixture(params=["s3", "file"])
+def written(request, leat, folder):
+    mount = Path(folder) / "mnt"
+    if request.param == "s3":
+        store, s3 = request.getfixturevalue("store"), request.getfixturevalue("s3")
+        bucket = request.getfixturevalue("bucket")
+        side = S3Side(s3, bucket)
+
+        def again():
+            leat.mount(store, bucket, mount, "--writable")
+    else:
+        root = Path(folder) / "source"
+        root.mkdir()
+        side = FileSide(root)
+
+        def again():
+            mount.mkdir(exist_ok=True)
+            leat.run("mount", root, mount, "--writable", "--cache-dir", leat.cache_dir,
+                     "--cache-size", leat.cache_size, "--freshness", "max-age=1s")
+    again()
+    return Written(leat, again, mount, side)
+
+
+@pytest.fixture
+def on_s3(leat, store, s3, bucket, folder):
+    mount = leat.mount(store, bucket, Path(folder) / "mnt", "--writable")
+    return Written(leat, lambda: leat.mount(store, bucket, mount, "--writable"), mount,
+                   S3Side(s3, bucket))
+
+
+def run(*words, cwd, **environment):
+    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **environment}, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def errno_of(call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+# ---- files
+
+def test_a_closed_file_is_in_the_store(written):
+    for name, size in {"empty": 0, "small": 5000, "large": 20 * MIB + 3}.items():
+        (written.mount / name).write_bytes(content(name, 1, 0, size))
+        assert written.side.read(name) == content(name, 1, 0, size)
+        assert (written.mount / name).read_bytes() == content(name, 1, 0, size)
+    assert written.side.names() == ["empty", "large", "small"]
+    assert sorted(os.listdir(written.mount)) == ["empty", "large", "small"]
+
+
+def test_fsync_saves_an_open_file(written):
+    with open(written.mount / "log", "wb", buffering=0) as file:
+        file.write(b"one\n")
+        os.fsync(file.fileno())
+        assert written.side.read("log") == b"one\n"
+        file.write(b"two\n")
+        assert written.side.read("log") == b"one\n"
+        assert (written.mount / "log").read_bytes() == b"one\ntwo\n", "readers here see it at once"
+    assert written.side.read("log") == b"one\ntwo\n"
+
+
+def test_parts_of_an_object_are_changed(written):
+    body = bytearray(content("x", 1, 0, 3 * MIB))
+    written.side.write("x", bytes(body))
+    with open(written.mount / "x", "r+b") as file:
+        file.seek(MIB + 5)
+        file.write(b"changed")
+    body[MIB + 5:MIB + 12] = b"changed"
+    assert written.side.read("x") == bytes(body)
+    with open(written.mount / "x", "ab") as file:
+        file.write(b"end")
+    os.truncate(written.mount / "x", 3 * MIB + 2)
+    assert written.side.read("x") == bytes(body) + b"en"
+    os.truncate(written.mount / "x", 3 * MIB + 10)
+    assert written.side.read("x") == bytes(body) + b"en" + bytes(8)
+
+
+def test_a_mapping_is_written(written):
+    (written.mount / "m").write_bytes(bytes(100 * KIB))
+    with open(written.mount / "m", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[50 * KIB:50 * KIB + 4] = b"here"
+    wait_until(lambda: written.side.read("m")[50 * KIB:50 * KIB + 4] == b"here", "the mapping to be saved")
+
+
+def test_space_is_allocated(written):
+    with open(written.mount / "f", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 64 * KIB)
+        assert os.fstat(file.fileno()).st_size == 64 * KIB
+        file.seek(MIB)
+        file.write(b"x")
+    assert written.side.read("f") == bytes(MIB) + b"x"
+
+
+def test_writers_append_without_loss(written):
+    (written.mount / "log").touch()
+
+    def append(number):
+        descriptor = os.open(written.mount / "log", os.O_WRONLY | os.O_APPEND)
+        for line in range(50):
+            os.write(descriptor, f"{number} {line}\n".encode())
+        os.close(descriptor)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(4)))
+    lines = written.side.read("log").decode().splitlines()
+    assert sorted(lines) == sorted(f"{number} {line}" for number in range(4) for line in range(50))
+
+
+def test_direct_io_is_written(written):
+    descriptor = os.open(written.mount / "d", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    block = mmap.mmap(-1, 64 * KIB)
+    block.write(content("d", 1, 0, 64 * KIB))
+    assert os.pwrite(descriptor, block, 0) == 64 * KIB
+    os.close(descriptor)
+    assert written.side.read("d") == content("d", 1, 0, 64 * KIB)
+
+
+# ---- names
+
+def test_names_change_in_the_store(written):
+    (written.mount / "a").write_bytes(b"1")
+    inode = os.stat(written.mount / "a").st_ino
+    os.rename(written.mount / "a", written.mount / "b")
+    assert written.side.names() == ["b"]
+    assert os.stat(written.mount / "b").st_ino == inode
+    os.makedirs(written.mount / "d/e")
+    os.rename(written.mount / "b", written.mount / "d/e/c")
+    assert written.side.read("d/e/c") == b"1"
+    os.unlink(written.mount / "d/e/c")
+    assert os.listdir(written.mount / "d/e") == [], "the directory stays"
+    written.remount()
+    assert os.listdir(written.mount / "d/e") == []
+    assert errno_of(os.rmdir, written.mount / "d") == errno.ENOTEMPTY
+    os.rmdir(written.mount / "d/e")
+    os.rmdir(written.mount / "d")
+    assert os.listdir(written.mount) == [] and written.side.names() == []
+
+
+def test_errors_are_those_of_a_folder(written):
+    (written.mount / "f").write_bytes(b"x")
+    (written.mount / "d").mkdir()
+    mount = written.mount
+    assert errno_of(os.mkdir, mount / "d") == errno.EEXIST
+    assert errno_of(os.mkdir, mount / "f/x") == errno.ENOTDIR
+    assert errno_of(os.unlink, mount / "d") == errno.EISDIR
+    assert errno_of(os.rmdir, mount / "f") == errno.ENOTDIR
+    assert errno_of(os.rename, mount / "f", mount / "d") == errno.EISDIR
+    assert errno_of(os.rename, mount / "d", mount / "f") == errno.ENOTDIR
+    assert errno_of(os.rename, mount / "none", mount / "x") == errno.ENOENT
+    assert errno_of(os.open, mount / "f", os.O_CREAT | os.O_EXCL) == errno.EEXIST
+    assert errno_of(os.link, mount / "f", mount / "g") == errno.EPERM
+    assert errno_of(os.mkfifo, mount / "p") == errno.EPERM
+    assert errno_of(os.setxattr, mount / "f", "user.x", b"1") == errno.EOPNOTSUPP
+    assert errno_of(open, mount / ("f" * 300), "w") == errno.ENAMETOOLONG
+    errors = (mount / ".leat/errors").read_text()
+    assert "no hard links and no special files" in errors, errors
+
+
+def test_removed_files_stay_open(written):
+    (written.mount / "a").write_bytes(content("a", 1, 0, 2 * MIB))
+    (written.mount / "b").write_bytes(b"new")
+    written.remount()
+    with open(written.mount / "a", "rb") as file:
+        os.rename(written.mount / "b", written.mount / "a")
+        assert (written.mount / "a").read_bytes() == b"new"
+        os.unlink(written.mount / "a")
+        assert file.read() == content("a", 1, 0, 2 * MIB)
+    assert written.side.names() == []
+
+
+def test_directories_are_renamed(written):
+    for name in ["d/x", "d/sub/y"]:
+        (written.mount / name).parent.mkdir(parents=True, exist_ok=True)
+        (written.mount / name).write_bytes(name.encode())
+    if not written.side.renames_directories:
+        assert errno_of(os.rename, written.mount / "d", written.mount / "e") == errno.EXDEV
+        run("mv", written.mount / "d", written.mount / "e", cwd="/")
+    else:
+        os.rename(written.mount / "d", written.mount / "e")
+    assert written.side.names() == ["e/sub/y", "e/x"]
+    assert (written.mount / "e/sub/y").read_bytes() == b"d/sub/y"
+    assert not (written.mount / "d").exists()
+
+
+def test_attributes_survive_a_remount(written):
+    path = written.mount / "f"
+    path.write_bytes(b"x")
+    os.chmod(path, 0o751)
+    os.chown(path, 1234, 4321)
+    os.utime(path, ns=(1_600_000_000_123_456_789, 1_500_000_000_987_654_321))
+    for _ in range(2):
+        found = os.stat(path)
+        assert found.st_mode & 0o7777 == 0o751
+        assert (found.st_uid, found.st_gid) == (1234, 4321)
+        assert found.st_mtime_ns == 1_500_000_000_987_654_321
+        written.remount()
+    path.write_bytes(b"longer")
+    written.remount()
+    found = os.stat(path)
+    assert (found.st_mode & 0o7777, found.st_uid, found.st_size) == (0o751, 1234, 6)
+    assert found.st_mtime > time.time() - 100, "a write sets the time"
+
+
+def test_attributes_are_those_of_s3fs(on_s3):
+    path = on_s3.mount / "f"
+    path.write_bytes(b"x")
+    os.chmod(path, 0o755)
+    os.utime(path, ns=(0, 1_500_000_000_000_000_001))
+    head = on_s3.side.s3.head_object(Bucket="data", Key="f")["Metadata"]
+    assert (head["mode"], head["uid"], head["mtime"]) == ("33261", str(os.getuid()),
+                                                           "1500000000.000000001"), head
+    on_s3.side.s3.put_object(Bucket="data", Key="theirs", Body=b"t", Metadata={
+        "mode": "33152", "uid": "7", "gid": "8", "mtime": "1400000000"})
+    wait_until((on_s3.mount / "theirs").exists, "their file")
+    found = os.stat(on_s3.mount / "theirs")
+    assert (found.st_mode, found.st_uid, found.st_gid) == (0o100600, 7, 8)
+    assert found.st_mtime == 1_400_000_000
+
+
+def test_symbolic_links_are_kept(on_s3):
+    (on_s3.mount / "f").write_bytes(b"x")
+    os.symlink("f", on_s3.mount / "link")
+    os.symlink("nowhere", on_s3.mount / "dangling")
+    for _ in range(2):
+        assert os.readlink(on_s3.mount / "link") == "f"
+        assert (on_s3.mount / "link").read_bytes() == b"x"
+        assert os.path.islink(on_s3.mount / "dangling")
+        assert not os.path.exists(on_s3.mount / "dangling")
+        on_s3.remount()
+    links = run("find", ".", "-type", "l", cwd=on_s3.mount).split()
+    assert sorted(links) == ["./dangling", "./link"]
+    os.unlink(on_s3.mount / "link")
+    assert (on_s3.mount / "f").exists()
+
+
+# ---- others who write
+
+def test_a_conflict_keeps_both(on_s3):
+    (on_s3.mount / "f").write_bytes(b"old")
+    with open(on_s3.mount / "f", "r+b", buffering=0) as file:
+        file.write(b"ours")
+        on_s3.side.write("f", b"theirs")
+        assert errno_of(os.fsync, file.fileno()) == errno.EIO
+    wait_until(lambda: (on_s3.mount / "f").read_bytes() == b"theirs", "their content")
+    kept = [name for name in on_s3.side.names() if name.startswith("f.conflict-")]
+    assert len(kept) == 1 and on_s3.side.read(kept[0]) == b"ours"
+    assert "somebody else wrote" in (on_s3.mount / ".leat/errors").read_text()
+
+
+def test_a_changed_object_is_seen(written):
+    (written.mount / "f").write_bytes(b"one")
+    written.side.write("f", b"two, by somebody else")
+    wait_until(lambda: (written.mount / "f").read_bytes() == b"two, by somebody else", "the change")
+    written.side.remove("f")
+    wait_until(lambda: not (written.mount / "f").exists(), "the removal")
+    (written.mount / "f").write_bytes(b"three")
+    assert written.side.read("f") == b"three"
+
+
+# ---- trouble
+
+class Front(FaultyFront):
+    """Refuses everything for as long as `refuses` says."""
+
+    refuses = False
+
+    def choose(self):
+        return "refuse" if self.refuses else super().choose()
+
+
+@pytest.fixture
+def front(store, folder, seed):
+    front = Front(store, folder, seed, share=0)
+    yield front
+    front.stop()
+
+
+def test_a_failing_store_fails_the_close(leat, front, s3, bucket, folder):
+    mount = leat.mount(front, bucket, Path(folder) / "mnt", "--writable", "-o", "io_timeout=3s")
+    (mount / "f").write_bytes(b"one")
+    front.refuses = True
+    file = open(mount / "f", "wb", buffering=0)
+    file.write(b"two")
+    began = time.monotonic()
+    assert errno_of(os.fsync, file.fileno()) in (errno.EIO, errno.ETIMEDOUT)
+    assert time.monotonic() - began < 60
+    assert (mount / "f").read_bytes() == b"two", "it is kept here"
+    front.refuses = False
+    os.fsync(file.fileno())
+    file.close()
+    assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == b"two"
+
+
+def test_a_lossy_store_loses_nothing(leat, front, s3, bucket, folder):
+    mount = leat.mount(front, bucket, Path(folder) / "mnt", "--writable")
+    front.share = 0.05
+    bodies = {f"f{number}": content(f"f{number}", 1, 0, 10 * KIB) for number in range(40)}
+    bodies["large"] = content("large", 1, 0, 20 * MIB)
+    for name, body in bodies.items():
+        (mount / name).write_bytes(body)
+    front.share = 0
+    for name, body in bodies.items():
+        assert s3.get_object(Bucket=bucket, Key=name)["Body"].read() == body, name
+    assert front.faults, "the store failed now and then"
+    kept = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert sorted(kept) == sorted(bodies), "no conflict with itself"
+
+
+def test_what_was_closed_survives_a_kill(written):
+    """An acknowledged file is whole, whatever happens to the daemon; a final name is never torn.
+    Between two daemons nothing is mounted, and files go to the directory below."""
+    acknowledged, stop = [], threading.Event()
+
+    def save():
+        number = 0
+        while not stop.is_set():
+            body = content(f"c{number}", 1, 0, 700 * KIB)
+            with contextlib.suppress(OSError):
+                (written.mount / f"c{number}.tmp").write_bytes(body)
+                os.rename(written.mount / f"c{number}.tmp", written.mount / f"c{number}")
+                acknowledged.append(number)
+            number += 1
+            time.sleep(0.01)
+    saver = threading.Thread(target=save)
+    saver.start()
+    for _ in range(3):
+        before = len(acknowledged)
+        wait_until(lambda: len(acknowledged) > before + 5, "checkpoints")
+        written.leat.kill_daemon()
+        wait_until(lambda: errno_of(os.listdir, written.mount) == 0, "the mount to be back")
+    stop.set()
+    saver.join()
+    for name in written.side.names():
+        if not name.endswith(".tmp") and not name.startswith(".leat-"):
+            assert written.side.read(name) == content(name, 1, 0, 700 * KIB), name
+    names = set(written.side.names())
+    written.leat.umount(written.mount)
+    names |= set(os.listdir(written.mount))
+    assert {f"c{number}" for number in acknowledged} <= names
+
+
+def test_a_full_staging_disk_says_so(leat, store, s3, bucket, folder):
+    disk = Path(folder) / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "leat-test", disk], check=True)
+    try:
+        leat.cache_dir, leat.cache_size = disk / "cache", "8MiB"
+        mount = leat.mount(store, bucket, Path(folder) / "mnt", "--writable")
+        assert errno_of((mount / "large").write_bytes, bytes(40 * MIB)) == errno.ENOSPC
+        os.unlink(mount / "large")
+        (mount / "small").write_bytes(b"fits")
+        assert s3.get_object(Bucket=bucket, Key="small")["Body"].read() == b"fits"
+    finally:
+        leat.stop()
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_killed_writer_leaves_what_it_wrote(written):
+    with subprocess.Popen(["python3", "-c", "import sys, time\n"
+                           "f = open(sys.argv[1], 'wb', buffering=0); f.write(b'partial')\n"
+                           "print(flush=True); time.sleep(60)", written.mount / "f"],
+                          stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        writer.send_signal(signal.SIGKILL)
+    wait_until(lambda: "f" in written.side.names(), "the file to be saved")
+    assert written.side.read("f") == b"partial"
+
+
+def test_only_writable_mounts_take_writes(leat, store, s3, bucket, folder):
+    mount = leat.mount(store, bucket, Path(folder) / "mnt")
+    assert errno_of((mount / "f").write_bytes, b"x") == errno.EROFS
+    refused = leat.mount(store, bucket, Path(folder) / "other", "--writable", "-o", "no_open=true",
+                         check=False)
+    assert refused.returncode != 0 and "no_open" in refused.stderr
+    assert leat.json("status")["mounts"][0]["read_only"] is True
+
+
+# ---- programs
+
+def test_git_commits_and_clones(written):
+    repository = written.mount / "repo"
+    who = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
+           "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    run("git", "init", "-q", repository, cwd="/", **who)
+    for number in range(3):
+        (repository / f"f{number}").write_text(f"text {number}\n")
+        run("git", "add", ".", cwd=repository, **who)
+        run("git", "commit", "-qm", f"commit {number}", cwd=repository, **who)
+    run("git", "clone", "-q", repository, written.mount / "clone", cwd="/", **who)
+    assert len(run("git", "log", "--oneline", cwd=written.mount / "clone", **who).splitlines()) == 3
+    run("git", "fsck", "--strict", cwd=written.mount / "clone", **who)
+
+
+@pytest.fixture
+def tree(folder):
+    """A tree of files with modes and times, outside of the mount."""
+    root = Path(folder) / "tree"
+    for number in range(20):
+        path = root / f"d{number % 3}" / f"f{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content(path.name, 1, 0, 3000 * number))
+        path.chmod(0o644 if number % 2 else 0o755)
+        os.utime(path, (1_500_000_000 + number, 1_400_000_000 + number))
+    return root
+
+
+def of_tree(root):
+    return {str(one.relative_to(root)): (one.read_bytes(), one.stat().st_mode & 0o777,
+                                         int(one.stat().st_mtime))
+            for one in root.rglob("*") if one.is_file()}
+
+
+@pytest.mark.parametrize("copy", ["cp", "rsync", "tar"])
+def test_trees_are_copied_with_attributes(written, tree, copy):
+    to = written.mount / "copy"
+    if copy == "cp":
+        run("cp", "-a", tree, to, cwd="/")
+    elif copy == "rsync":
+        run("rsync", "-a", f"{tree}/", f"{to}/", cwd="/")
+        assert "Number of regular files transferred: 0" in run("rsync", "-a", "--stats", f"{tree}/",
+                                                               f"{to}/", cwd="/")
+    else:
+        to.mkdir()
+        packed = subprocess.run(["tar", "c", "-C", tree, "."], capture_output=True, check=True).stdout
+        subprocess.run(["tar", "x", "-C", to], input=packed, check=True)
+    assert of_tree(to) == of_tree(tree)
+    written.remount()
+    assert of_tree(to) == of_tree(tree)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_sqlite_keeps_a_database(written, mode):
+    with contextlib.closing(sqlite3.connect(written.mount / "x.db")) as database:
+        database.execute(f"PRAGMA journal_mode={mode}")
+        database.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+        for number in range(5):
+            with database:
+                database.executemany("INSERT INTO t (b) VALUES (?)",
+                                     [(f"{number} {one}",) for one in range(50)])
+    written.remount()
+    with contextlib.closing(sqlite3.connect(written.mount / "x.db")) as database:
+        assert database.execute("SELECT COUNT(*) FROM t").fetchone() == (250,)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_make_builds_a_project(written):
+    project = written.mount / "project"
+    project.mkdir()
+    (project / "Makefile").write_text(
+        "all: hello\nhello: main.o part.o\n\t$(CC) -o $@ $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n")
+    (project / "main.c").write_text("int part(void); int main(void) { return part(); }\n")
+    (project / "part.c").write_text("int part(void) { return 0; }\n")
+    run("make", "CC=clang-19", cwd=project)
+    run(project / "hello", cwd=project)
+    assert "up to date" in run("make", "CC=clang-19", "hello", cwd=project)
+
+
+def test_editors_and_archivers_work(written):
+    (written.mount / "text").write_text("one\ntwo\n")
+    run("sed", "-i", "s/one/1/", written.mount / "text", cwd="/")
+    assert written.side.read("text") == b"1\ntwo\n"
+    run("python3", "-m", "zipfile", "-c", written.mount / "z.zip", "text", cwd=written.mount)
+    assert run("python3", "-m", "zipfile", "-l", written.mount / "z.zip", cwd="/").count("text") == 1
+
+
+# ---- the model
+
+def moves_a_directory(plain, operation):
+    return operation[0] == "rename" and (Path(plain) / operation[1]).is_dir()
+
+
+def test_it_behaves_as_a_folder(written, folder, seed, scale):
+    skipped = (lambda *_: False) if written.side.renames_directories else moves_a_directory
+    for number in range(3):
+        plain = Path(folder) / f"plain{number}"
+        plain.mkdir()
+        top = written.mount / f"top{number}"
+        top.mkdir()
+        compare(top, plain, seed + number, 400 * scale, skipped)
+        written.remount()
+        kept = {str(one.relative_to(top)): one.read_bytes() for one in top.rglob("*") if one.is_file()}
+        wanted = {str(one.relative_to(plain)): one.read_bytes()
+                  for one in plain.rglob("*") if one.is_file()}
+        assert kept == wanted, f"seed {seed + number}"
