@@ -38,7 +38,7 @@ class Ranges {
     std::erase_if(objects_, [&](const SourceObject& one) { return one.size < bytes; });
     if (objects_.empty()) raw::fail("no file is as large as a range");
   }
-  PeerReadRequest next(Question& expected) {
+  PeerReadRequest next(raw::RawRequest& expected) {
     const SourceObject& object = objects_[at_];
     expected = {.file = content_file(worker_, object), .offset = offset_, .size = bytes_};
     const PeerReadRequest read = read_of(worker_, object, {offset_, bytes_});
@@ -101,7 +101,7 @@ Task<> request_until(const WorkerEndpoint& worker, HttpClient client, Ranges& ra
                      uint64_t bytes, Clock::time_point end, uint64_t& answered) {
   std::vector<std::byte> memory(bytes);
   while (Clock::now() < end) {
-    Question expected;
+    raw::RawRequest expected;
     HttpRequest request = signed_request(worker, ranges.next(expected));
     std::vector<std::span<std::byte>> pieces = {memory};
     auto response = co_await client.request_into(for_a_while(), std::move(request),
@@ -138,7 +138,7 @@ Task<> read_until(const WorkerEndpoint& worker, Ranges& ranges, uint64_t bytes,
                   Clock::time_point end, std::vector<double>& seconds) {
   std::vector<char> memory(bytes);
   while (Clock::now() < end) {
-    Question expected;
+    raw::RawRequest expected;
     PeerRead read = by_peer(worker, ranges.next(expected));
     const auto begin = Clock::now();
     auto reply = co_await worker.client->read(for_a_while(), std::move(read),
@@ -196,7 +196,7 @@ int of_a_worker(const std::string& mode, const std::vector<std::string>& words) 
                             seconds);
   }
   raw::RawClient({worker.address, connections, seconds, bytes, true}, [&] {
-    Question request;
+    raw::RawRequest request;
     const PeerReadRequest read = ranges.next(request);
     request.text = text_of(worker, signed_request(worker, read));
     return request;
@@ -214,7 +214,8 @@ int of_beast(const std::vector<std::string>& words) {
   uint64_t next = 0;
   raw::RawClient({words[0], number(words[2]), std::atof(words[3].c_str()), bytes, true}, [&] {
     const uint64_t at = next++ % names.size();
-    return Question{"GET /" + std::to_string(at) + rest, verifiable::file_of(names[at]), 0, bytes};
+    return raw::RawRequest{"GET /" + std::to_string(at) + rest, verifiable::file_of(names[at]), 0,
+                           bytes};
   }).run();
   return 0;
 }
@@ -229,8 +230,8 @@ int of_raw(const std::vector<std::string>& words) {
   uint64_t offset = 0;
   raw::RawClient({words[0], number(words[4]), std::atof(words[5].c_str()), bytes, false}, [&] {
     if (offset + bytes > all) offset = 0;
-    const Question request{range_words(offset, bytes), verifiable::file_of(words[1]), offset,
-                           bytes};
+    const raw::RawRequest request{range_words(offset, bytes), verifiable::file_of(words[1]), offset,
+                                  bytes};
     offset += bytes;
     return request;
   }).run();
@@ -241,7 +242,7 @@ int pingpong(const std::vector<std::string>& words) {
   const uint64_t bytes = number(words[2]), count = number(words[3]);
   const int fd = raw::connect_to(words[0]);
   const std::string text = range_words(0, bytes);
-  const Question expected{text, verifiable::file_of(words[1]), 0, bytes};
+  const raw::RawRequest expected{text, verifiable::file_of(words[1]), 0, bytes};
   std::vector<char> memory(bytes);
   std::vector<double> seconds;
   for (uint64_t i = 0; i < count; ++i) {
