@@ -3,6 +3,8 @@
 // operation that a store does not support must be rejected as such.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -319,6 +321,52 @@ TEST_P(WritingContract, DirectoriesAreMadeAndRemoved) {
   auto removed = remove({"new/deep/"});
   ASSERT_TRUE(removed) << removed.error().to_string();
   EXPECT_EQ(stat("new/deep/").error().code(), StatusCode::kNotFound);
+}
+
+// A local file has all attributes, an object those that were written.
+TEST_P(WritingContract, KeptAttributesComeBack) {
+  RETURN_IF_ONLY_READ();
+  const PosixAttributes wanted{
+      .mode = S_IFREG | 0640,
+      .uid = ::geteuid(),
+      .gid = ::getegid(),
+      .mtime = WallTime(std::chrono::seconds(1'500'000'000) + std::chrono::nanoseconds(500))};
+  const WriteRequest whole{.key = root_ + "whole", .attributes = wanted};
+  const WriteRequest parts{.key = root_ + "parts", .attributes = wanted};
+  auto written = executor_.block_on(source().write({}, whole, bytes_of("text")));
+  ASSERT_TRUE(written) << written.error().to_string();
+  auto writer = PartWriter::begin(source(), parts);
+  ASSERT_TRUE(writer) << writer.error().to_string();
+  const std::string large = random_text(9 << 20, 1);
+  ASSERT_TRUE(executor_.block_on(writer->append({}, bytes_of(large))));
+  ASSERT_TRUE(executor_.block_on(writer->complete({})));
+  for (const char* key : {"whole", "parts"}) {
+    auto object = stat(key);
+    ASSERT_TRUE(object) << key << ": " << object.error().to_string();
+    if (!can().attributes) {
+      EXPECT_EQ(object->attributes, nullptr) << key;
+      continue;
+    }
+    ASSERT_NE(object->attributes, nullptr) << key;
+    EXPECT_EQ(object->attributes->mode, wanted.mode) << key;
+    EXPECT_EQ(object->attributes->uid, wanted.uid) << key;
+    EXPECT_EQ(object->attributes->gid, wanted.gid) << key;
+    EXPECT_EQ(object->attributes->mtime, wanted.mtime) << key;
+  }
+}
+
+TEST_P(WritingContract, AttributesAreSetWithoutAWrite) {
+  if (can().writes) ASSERT_TRUE(write("k", "text"));
+  const AttributesRequest request{.key = root_ + "k", .attributes = {.mode = S_IFREG | 0711}};
+  auto set = executor_.block_on(source().set_attributes({}, request));
+  ASSERT_EQ(set.has_value(), can().sets_attributes);
+  if (!set) return;
+  auto now = stat("k");
+  ASSERT_TRUE(now);
+  EXPECT_EQ(now->version, set->version);
+  ASSERT_NE(now->attributes, nullptr);
+  EXPECT_EQ(now->attributes->mode, mode_t{S_IFREG | 0711});
+  EXPECT_EQ(content("k"), "text");
 }
 
 TEST_P(WritingContract, AContextThatHasEndedChangesNothing) {

@@ -338,14 +338,15 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     co_return Error(present.error());
   }
   // Held until the nodes have their new names, so that no save writes the old one again.
-  Semaphore::Permit first, second;
-  if (!node->is_directory()) {
-    WrittenNodePtr lower = node, upper = replaced;
-    if (upper && upper->id < lower->id) std::swap(lower, upper);
-    LEAT_CO_TRY(first, co_await lower->changing.acquire(context, 1, "a change of a file"));
-    if (upper) {
-      LEAT_CO_TRY(second, co_await upper->changing.acquire(context, 1, "a change of a file"));
-    }
+  std::vector<WrittenNodePtr> changing = staged_below(*node);
+  if (!node->is_directory()) changing = {node};
+  if (replaced && !replaced->is_directory()) changing.push_back(replaced);
+  std::ranges::sort(changing, {}, &WrittenNode::id);
+  std::vector<Semaphore::Permit> permits;
+  for (const WrittenNodePtr& one : changing) {
+    auto permit = co_await one->changing.acquire(context, 1, "a change of a file");
+    if (!permit) co_return Error(permit.error());
+    permits.push_back(*std::move(permit));
   }
   Result<> renamed;
   if (node->is_directory()) {
@@ -372,6 +373,21 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   note_changed(*parent);
   note_changed(*new_parent);
   co_return Result<>();
+}
+
+std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& directory) const {
+  std::vector<WrittenNodePtr> staged;
+  std::lock_guard lock(nodes_.mutex());
+  std::vector<const WrittenNode*> directories{&directory};
+  while (!directories.empty()) {
+    const WrittenNode* next = directories.back();
+    directories.pop_back();
+    for (const auto& [name, child] : next->children) {
+      if (child->is_directory()) directories.push_back(child);
+      if (child->staged) staged.push_back(nodes_.find(child->id));
+    }
+  }
+  return staged;
 }
 
 Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr node,
@@ -426,22 +442,11 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
     LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));
     LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {as_directory(to.key)}}));
   }
-  std::vector<std::shared_ptr<StagedFile>> open_files;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    std::vector<const WrittenNode*> directories{node.get()};
-    while (!directories.empty()) {
-      const WrittenNode* directory = directories.back();
-      directories.pop_back();
-      for (const auto& [name, child] : directory->children) {
-        if (child->is_directory()) directories.push_back(child);
-        if (child->staged) open_files.push_back(child->staged);
-      }
-    }
-  }
   // A copy that has not begun would find nothing under the old key.
-  for (const std::shared_ptr<StagedFile>& staged : open_files) {
-    LEAT_CO_CHECK_OK(co_await staged->fill(context));
+  for (const WrittenNodePtr& open : staged_below(*node)) {
+    if (const std::shared_ptr<StagedFile> staged = staged_of(*open)) {
+      LEAT_CO_CHECK_OK(co_await staged->fill(context));
+    }
   }
   RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
   Result<> renamed = co_await source.rename(context, std::move(request));

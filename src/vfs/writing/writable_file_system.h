@@ -163,6 +163,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> keep_directory(Context context, Place place);
   // Looks the name up, for a change of it.
   Task<Result<WrittenNodes::Hold>> named(Context context, NodeId parent, std::string name);
+  // Returns the files below it that are being written.
+  std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                              Place from, Place to);
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
