@@ -24,7 +24,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 class S3Side:
-    """What the bucket has, seen by a client that is not ours."""
+    """The bucket, seen by a client that is not ours."""
 
     links, renames_directories = True, False
 
@@ -319,7 +319,7 @@ def test_symbolic_links_are_kept(on_s3):
     assert (on_s3.mount / "f").exists()
 
 
-# ---- others who write
+# ---- other writers
 
 def test_a_conflict_keeps_both(on_s3):
     (on_s3.mount / "f").write_bytes(b"old")
@@ -441,7 +441,7 @@ def test_a_full_staging_disk_says_so(leat, store, s3, bucket, folder):
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_a_killed_writer_leaves_what_it_wrote(written):
+def test_a_killed_writers_file_is_kept(written):
     with subprocess.Popen(["python3", "-c", "import sys, time\n"
                            "f = open(sys.argv[1], 'wb', buffering=0); f.write(b'partial')\n"
                            "print(flush=True); time.sleep(60)", written.mount / "f"],
@@ -465,16 +465,16 @@ def test_only_writable_mounts_take_writes(leat, store, s3, bucket, folder):
 
 def test_git_commits_and_clones(written):
     repository = written.mount / "repo"
-    who = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
-           "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-    run("git", "init", "-q", repository, cwd="/", **who)
+    names = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
+             "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    run("git", "init", "-q", repository, cwd="/", **names)
     for number in range(3):
         (repository / f"f{number}").write_text(f"text {number}\n")
-        run("git", "add", ".", cwd=repository, **who)
-        run("git", "commit", "-qm", f"commit {number}", cwd=repository, **who)
-    run("git", "clone", "-q", repository, written.mount / "clone", cwd="/", **who)
-    assert len(run("git", "log", "--oneline", cwd=written.mount / "clone", **who).splitlines()) == 3
-    run("git", "fsck", "--strict", cwd=written.mount / "clone", **who)
+        run("git", "add", ".", cwd=repository, **names)
+        run("git", "commit", "-qm", f"commit {number}", cwd=repository, **names)
+    run("git", "clone", "-q", repository, written.mount / "clone", cwd="/", **names)
+    assert len(run("git", "log", "--oneline", cwd=written.mount / "clone", **names).splitlines()) == 3
+    run("git", "fsck", "--strict", cwd=written.mount / "clone", **names)
 
 
 @pytest.fixture

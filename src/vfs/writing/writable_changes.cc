@@ -436,7 +436,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
                     fmt::format("{} cannot rename directories; copy {} and remove it",
                                 source.name(), from.path));
   }
-  // What is in it keeps its version where the store says so; files in progress are saved under
+  // Everything in it keeps its version where the store says so; files in progress are saved under
   // their new names.
   if (replaced) {
     LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));

@@ -310,7 +310,7 @@ TEST_F(WriteConflicts, UnreadableBaseFailsTheWrite) {
   EXPECT_EQ(uncached.content(kRootNode, "x"), "theirs");
 }
 
-// ---- changes of names whose answers are lost
+// ---- changes of names with lost answers
 
 TEST_F(WriteConflicts, FailedUnlinkKeepsTheName) {
   rig.source->put("x", "one");

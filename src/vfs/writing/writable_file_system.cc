@@ -16,8 +16,6 @@ namespace {
 
 // The kernel asks again after this time for what is being written here.
 constexpr Clock::duration kWrittenFor = std::chrono::seconds(1);
-// Names whose attributes are requested together.
-constexpr size_t kLearntAhead = 64;
 
 // Lookups of a name that changes meanwhile.
 constexpr int kLookupAttempts = 10;
@@ -162,105 +160,6 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNod
   if (outdated) return std::nullopt;
   if (shown.node == 0) return forgotten(parent->id);
   return shown;
-}
-
-bool WritableFileSystem::must_learn(const WrittenNode& parent, std::string_view name) const {
-  if (parent.keeps_attributes == false) return false;
-  const WrittenNodePtr node = nodes_.child(parent, name);
-  return !node || !node->attributes_known;
-}
-
-Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr parent,
-                                            std::string name) {
-  WrittenNodePtr node;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    if (!must_learn(*parent, name)) co_return;
-    node = nodes_.child(*parent, name);
-  }
-  const Result<Place> place = place_of(parent, name);
-  const SourceCapabilities none;
-  const SourceCapabilities& store = place ? place->mount->source->capabilities() : none;
-  // Object stores have no directories, but for markers of some.
-  const bool has = node && store.attributes && (!node->is_directory() || store.real_directories);
-  std::shared_ptr<const PosixAttributes> kept;
-  if (has && node->is_directory()) {
-    Result<SourceObject> found =
-        co_await place->mount->source->stat(context, {.key = place->key + "/"});
-    if (!found) co_return;
-    kept = found->attributes;
-  } else if (has) {
-    if (!has_learnt(*parent, name)) co_await learn_ahead(context, parent, name);
-    std::lock_guard lock(nodes_.mutex());
-    const auto learnt = parent->learnt.find(name);
-    // Not for the version that the name has below: the next lookup asks again.
-    if (learnt == parent->learnt.end() || learnt->second.version != node->version) co_return;
-    kept = learnt->second.attributes;
-    parent->learnt.erase(learnt);
-  }
-  std::lock_guard lock(nodes_.mutex());
-  parent->keeps_attributes = store.attributes;
-  if (!node || std::exchange(node->attributes_known, true) || !kept) co_return;
-  node->is_symlink = kept->mode && S_ISLNK(*kept->mode);
-  auto learn = [](auto& own, const auto& theirs) {
-    if (!own) own = theirs;
-  };
-  if (kept->mode && !node->mode) node->mode = *kept->mode & 07777;
-  learn(node->uid, kept->uid);
-  learn(node->gid, kept->gid);
-  learn(node->atime, kept->atime);
-  learn(node->mtime, kept->mtime);
-  learn(node->ctime, kept->ctime);
-}
-
-bool WritableFileSystem::has_learnt(const WrittenNode& parent, std::string_view name) const {
-  std::lock_guard lock(nodes_.mutex());
-  return parent.learnt.contains(name);
-}
-
-// A program that lists a directory looks all names up, one after the other.
-Task<> WritableFileSystem::learn_ahead(Context context, WrittenNodePtr parent, std::string name) {
-  std::vector<std::string> names = {name};
-  {
-    std::lock_guard lock(nodes_.mutex());
-    const std::shared_ptr<const Listing> listing = parent->listing.lock();
-    if (listing) {
-      for (Listing::Cursor next = listing->after(name);
-           names.size() < kLearntAhead && next.next();) {
-        const std::string one(next.view().name);
-        if (!next.view().is_directory() && must_learn(*parent, one)) names.push_back(one);
-      }
-    }
-    parent->learnt.clear();
-  }
-  Gate gate;
-  for (const std::string& one : names) {
-    Result<Place> place = place_of(parent, one);
-    if (!place) continue;
-    executor_.spawn(learn_one(*gate.enter(), context, parent, *std::move(place)));
-  }
-  gate.close();
-  co_await gate.wait_idle();
-}
-
-Task<> WritableFileSystem::learn_one(Gate::Holder, Context context, WrittenNodePtr parent,
-                                     Place place) {
-  Result<SourceObject> found = co_await place.mount->source->stat(context, {.key = place.key});
-  if (!found) co_return;
-  std::lock_guard lock(nodes_.mutex());
-  parent->learnt[place.key.substr(place.directory_key.size())] = {found->version,
-                                                                  found->attributes};
-}
-
-PosixAttributes WritableFileSystem::attributes_of(const WrittenNode& node) const {
-  PosixAttributes all{.uid = node.uid,
-                      .gid = node.gid,
-                      .atime = node.atime,
-                      .mtime = node.mtime,
-                      .ctime = node.ctime};
-  const mode_t type = node.is_symlink ? S_IFLNK : node.is_directory() ? S_IFDIR : S_IFREG;
-  if (node.mode) all.mode = type | *node.mode;
-  return all;
 }
 
 bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_view name,
@@ -510,8 +409,9 @@ Result<std::string> WritableFileSystem::attribute_value(NodeId node, std::string
 
 Status WritableFileSystem::reject_change(NodeId node, std::string_view operation,
                                          std::string_view name) {
-  Status status(StatusCode::kUnsupported, fmt::format("cannot {} {}: the mount has no such things",
-                                                      operation, path_of(node, {})));
+  Status status(StatusCode::kUnsupported,
+                fmt::format("cannot {} {}: a mount has no hard links and no special files",
+                            operation, path_of(node, {})));
   record_error(node, name, status, {});
   return status;
 }
@@ -554,7 +454,7 @@ std::optional<KernelInvalidation> WritableFileSystem::translate(
   if (!parent) return std::nullopt;
   own.parent = parent->id;
   const WrittenNodePtr child = nodes_.child(*parent, name.name);
-  // What is written here wins until it is saved.
+  // Content that is written here wins until it is saved.
   if (child && child->staged) return std::nullopt;
   const WrittenNodePtr node = name.node == 0 ? nullptr : nodes_.by_below(name.node);
   own.node = node ? node->id : child ? child->id : 0;

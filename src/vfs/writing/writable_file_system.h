@@ -3,7 +3,7 @@
 // versions and serves what is not being written. This one gives its own numbers to nodes, keeps
 // the content of written files in staged files, and saves it to the store on flush.
 //
-// docs/design/0014-writing.md has the path of a write. Thread-safe.
+// The path of a write is in docs/design/0014-writing.md. Thread-safe.
 #pragma once
 
 #include <memory>

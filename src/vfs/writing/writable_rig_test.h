@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WritableRig: a TreeRig whose file system takes writes, over a bucket that fails where the test
-// says. Its functions are those of the kernel: lookup, open, write, flush, close, forget.
+// WritableRig: a TreeRig with a file system that takes writes, over a bucket that fails where a
+// test says. Its functions are those of the kernel: lookup, open, write, flush, close, forget.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 namespace leat::testing {
 
-// FaultyBucket: a bucket whose capabilities a test sets, and which runs a hook around each change
+// FaultyBucket: a bucket with capabilities of the test, which runs a hook around each change
 // and stat. Set the hooks while nothing runs.
 class FaultyBucket : public MemorySource {
  public:

@@ -16,11 +16,12 @@
 namespace leat {
 namespace {
 
-Counter saved_total("leat_written_files_total", "Files that were written and saved to their store",
+Counter saved_total("leat_vfs_saved_files_total", "Written files that were saved to their store",
                     "", Stability::kExperimental);
-Counter saved_bytes("leat_written_bytes_total", "Bytes of files that were saved to their store", "",
+Counter saved_bytes("leat_vfs_saved_bytes_total",
+                    "Bytes of written files that were saved to their store", "",
                     Stability::kExperimental);
-Counter conflicts_total("leat_write_conflicts_total",
+Counter conflicts_total("leat_vfs_write_conflicts_total",
                         "Files that somebody else wrote while they were open for writing", "",
                         Stability::kExperimental);
 
@@ -202,7 +203,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   co_return Result<>();
 }
 
-// After a failure whose outcome is unknown, the object tells whether the write was done. The same
+// After a failure with an unknown outcome, the object shows whether the write was done. The same
 // holds for a condition that failed, since a layer below may have repeated the request.
 Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place,
                                                     WriteRequest request,
@@ -310,54 +311,6 @@ Task<std::optional<SourceObject>> WritableFileSystem::find_attempt(Context conte
   }
   if (crc != attempted.crc) co_return std::nullopt;
   co_return *object;
-}
-
-Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodePtr node) {
-  WrittenNodePtr parent;
-  std::string name;
-  PosixAttributes wanted;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    if (!node->linked || !node->parent) co_return Result<>();
-    parent = node->parent;
-    name = node->name;
-    wanted = attributes_of(*node);
-  }
-  LEAT_CO_TRY(const Place place, place_of(parent, name));
-  Source& source = *place.mount->source;
-  const SourceCapabilities& store = source.capabilities();
-  if (!store.attributes && !store.sets_attributes) co_return Result<>();
-  {
-    std::lock_guard lock(nodes_.mutex());
-    // Its next save has them.
-    if (node->staged) {
-      node->unsaved = true;
-      co_return Result<>();
-    }
-  }
-  if (store.sets_attributes) {
-    const std::string key = node->is_directory() ? place.key + "/" : place.key;
-    AttributesRequest request{.key = key, .attributes = wanted};
-    LEAT_CO_TRY(const SourceObject object,
-                co_await source.set_attributes(context, std::move(request)));
-    if (node->is_directory()) co_return Result<>();
-    {
-      std::lock_guard lock(nodes_.mutex());
-      node->version = object.version;
-    }
-    co_await publish(context, node, place);
-    co_return Result<>();
-  }
-  if (node->is_directory()) co_return Result<>();
-  // The store takes them with the content only.
-  LEAT_CO_CHECK_OK(co_await stage_locked(context, node, /*empty=*/false));
-  {
-    std::lock_guard lock(nodes_.mutex());
-    node->unsaved = true;
-  }
-  Result<> saved = co_await save_locked(context, node);
-  drop_saved(node);
-  co_return saved;
 }
 
 // Both contents are kept: the other one under the name, ours beside it.

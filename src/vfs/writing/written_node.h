@@ -41,7 +41,7 @@ struct WrittenNode {
   std::shared_ptr<WrittenNode> parent{};  // null for the root
   std::string name{};
   bool linked = true;  // it has a name; false: removed, or replaced by a version of somebody else
-  // The content of a save whose outcome is unknown: an object with it is ours.
+  // The content of a save with an unknown outcome: an object with it is ours.
   std::optional<ContentDigest> attempted{};
   bool superseded = false;  // not linked, since somebody else replaced it
   uint64_t lookups = 0;

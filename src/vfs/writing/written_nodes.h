@@ -65,7 +65,7 @@ class WrittenNodes {
 
   // Returns nodes that nothing needs any more to the file system below.
   void forget(NodeId id, uint64_t count);
-  // The same for a node whose open file or content has ended.
+  // The same after the end of its open file or its content.
   void drop_if_unused(NodeId id) { forget(id, 0); }
 
   uint64_t size() const {
