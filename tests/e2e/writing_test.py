@@ -346,12 +346,15 @@ def test_a_changed_object_is_seen(written):
 # ---- trouble
 
 class Front(FaultyFront):
-    """Refuses everything for as long as `refuses` says."""
+    """Refuses everything for as long as `refuses` says, or answers of a share of the requests get lost."""
 
     refuses = False
 
     def choose(self):
-        return "refuse" if self.refuses else super().choose()
+        if self.refuses:
+            return "refuse"
+        fault = super().choose()
+        return fault and self.random.choice(["refuse", "reset", "lost", "lost"])
 
 
 @pytest.fixture
@@ -379,7 +382,7 @@ def test_a_failing_store_fails_the_close(leat, front, s3, bucket, folder):
 
 def test_a_lossy_store_loses_nothing(leat, front, s3, bucket, folder):
     mount = leat.mount(front, bucket, Path(folder) / "mnt", "--writable")
-    front.share = 0.05
+    front.share = 0.2
     bodies = {f"f{number}": content(f"f{number}", 1, 0, 10 * KIB) for number in range(40)}
     bodies["large"] = content("large", 1, 0, 20 * MIB)
     for name, body in bodies.items():

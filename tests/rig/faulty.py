@@ -104,7 +104,7 @@ class FaultyFront:
             return True
         if fault == "reset":
             self.note(fault)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset(client)
             return False
         if fault == "page" and request.startswith(b"GET"):  # of some machine in between
             self.note(fault)
@@ -121,6 +121,10 @@ class FaultyFront:
         has_body = not request.startswith(b"HEAD") and not BODILESS.match(head)
         size = length_of(head) if has_body else 0
         is_bytes = head.startswith(b"HTTP/1.1 206") and size > 1
+        if fault == "lost":  # the request is done
+            self.note(fault)
+            reset(client)
+            return False
         if fault == "stall head":
             self.note(fault)
             self.ended.wait(60)
@@ -176,6 +180,11 @@ class FaultyFront:
             for client in self.connections:
                 with contextlib.suppress(OSError):
                     client.shutdown(socket.SHUT_RDWR)
+
+
+def reset(connection):
+    """Its close sends RST."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def pass_bytes(giver, taker, count):

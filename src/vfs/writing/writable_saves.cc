@@ -27,8 +27,10 @@ Counter conflicts_total("leat_vfs_write_conflicts_total",
 
 // Bytes that are read from a staged file at a time; larger files are sent in parts.
 constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
-// Attempts to send a file where it is unknown whether the last one succeeded.
-constexpr int kAttempts = 3;
+// Attempts to send a file where it is unknown whether the last one succeeded, and the pause after
+// the first, which doubles. The source repeats requests without conditions by itself.
+constexpr int kAttempts = 9;
+constexpr Clock::duration kPause = std::chrono::milliseconds(20);
 // Names that are tried for the content of a conflict.
 constexpr int kConflictNames = 100;
 
@@ -225,6 +227,9 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
     }
     if (is_condition_failure(code)) co_return sent;
     if (!unchanged) co_return error(StatusCode::kVersionChanged, sent.error().to_string());
+    if (attempt + 1 == kAttempts) break;
+    const Result<> slept = co_await sleep_for(context, kPause * (1 << attempt));
+    if (!slept) break;
   }
   co_return sent;
 }

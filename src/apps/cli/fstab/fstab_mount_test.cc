@@ -91,7 +91,7 @@ TEST(FstabMount, UnknownWordsAreRefusedUnlessSloppy) {
 TEST(FstabMount, ARemountIsRefusedWithWhatDoesIt) {
   const Status status = refused({"/data", "/mnt/train", "-o", "remount,ro"});
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("leat mounts set /mnt/train"));
+  EXPECT_THAT(status.message(), HasSubstr("leat mount set /mnt/train"));
 }
 
 TEST(FstabMount, TakesASourceAndADirectory) {
