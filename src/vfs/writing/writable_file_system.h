@@ -20,6 +20,9 @@ namespace leat {
 
 struct WritingOptions {
   std::string staging_directory;  // exists; on a local disk
+  // Attempts to send a file where it is unknown whether the last one succeeded. The pauses between
+  // them double, from 20 ms. The source repeats requests without conditions by itself.
+  int save_attempts = 9;
   std::function<WallTime()> wall_clock = [] {
     return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   };

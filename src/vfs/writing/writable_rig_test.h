@@ -242,6 +242,7 @@ class WritableRig : public TreeRig {
                                                      Executor& executor) {
       shared->below = files.get();
       WritingOptions writing{.staging_directory = ::testing::TempDir(),
+                             .save_attempts = 3,
                              .wall_clock = [shared] { return shared->wall.load(); }};
       return std::make_unique<WritableFileSystem>(std::move(files), root, catalog, store, executor,
                                                   std::move(writing));

@@ -27,9 +27,7 @@ Counter conflicts_total("leat_vfs_write_conflicts_total",
 
 // Bytes that are read from a staged file at a time; larger files are sent in parts.
 constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
-// Attempts to send a file where it is unknown whether the last one succeeded, and the pause after
-// the first, which doubles. The source repeats requests without conditions by itself.
-constexpr int kAttempts = 9;
+// The pause after the first attempt to send a file.
 constexpr Clock::duration kPause = std::chrono::milliseconds(20);
 // Names that are tried for the content of a conflict.
 constexpr int kConflictNames = 100;
@@ -212,7 +210,7 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
                                                     std::shared_ptr<StagedFile> content) {
   Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
   const WriteCondition& condition = request.condition;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < options_.save_attempts; ++attempt) {
     sent = co_await send_once(context, place, request, content, content->size());
     const bool conditional = condition.absent || condition.version.known();
     if (sent || !conditional) co_return sent;
@@ -227,7 +225,7 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
     }
     if (is_condition_failure(code)) co_return sent;
     if (!unchanged) co_return error(StatusCode::kVersionChanged, sent.error().to_string());
-    if (attempt + 1 == kAttempts) break;
+    if (attempt + 1 == options_.save_attempts) break;
     const Result<> slept = co_await sleep_for(context, kPause * (1 << attempt));
     if (!slept) break;
   }
