@@ -10,6 +10,7 @@
 #include "catalog/mount_table.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
+#include "vfs/forgotten_node.h"
 #include "vfs/listed_directory.h"
 
 namespace leat {
@@ -20,11 +21,6 @@ Counter changed_total("leat_vfs_changed_total",
                       "Opens and reads that found another version of the object than expected");
 Counter rejected_total("leat_vfs_readonly_rejections_total",
                        "Changes rejected because the mount is read-only");
-
-Error forgotten(NodeId node) {
-  return error(StatusCode::kVersionChanged,
-               fmt::format("node {} is not held any more; look its name up again", node));
-}
 
 }  // namespace
 

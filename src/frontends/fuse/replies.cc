@@ -8,6 +8,7 @@
 
 #include "base/read_file.h"
 #include "frontends/fuse/error_numbers.h"
+#include "model/timespec.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -28,12 +29,6 @@ Caller caller_of(fuse_req_t request) {
   const auto name = read_file(fmt::format("/proc/{}/comm", caller.pid));
   if (name) caller.program = name->substr(0, name->find('\n'));
   return caller;
-}
-
-timespec to_timespec(WallTime time) {
-  const auto since_epoch = time.time_since_epoch();
-  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
-  return {.tv_sec = whole.count(), .tv_nsec = (since_epoch - whole).count()};
 }
 
 double seconds(Clock::duration duration) {

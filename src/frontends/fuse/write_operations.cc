@@ -10,6 +10,7 @@
 #include "frontends/fuse/operations.h"
 #include "frontends/fuse/replies.h"
 #include "frontends/fuse/request_id.h"
+#include "model/timespec.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -169,23 +170,34 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
 
 // ---- names
 
-Task<> mkdir_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
-                   NamespaceChanges* changes, NodeId parent, std::string name, NewName as) {
-  Result<NodeAttributes> made =
-      co_await changes->make_directory(request->context(), parent, name, as);
+using EntryOperation = std::function<Task<Result<NodeAttributes>>(Context)>;
+
+// Replies to a request for a new name.
+Task<> answer_entry(std::unique_ptr<PendingRequest> request, FuseServerState* server, NodeId parent,
+                    std::string name, EntryOperation operation) {
+  Result<NodeAttributes> made = co_await operation(request->context());
   if (!made) request->set_failure(made.error());
   const uint64_t unique = request->unique();
   reply_entry(*server, request->answer(), unique, parent, name, made, Clock::duration::zero());
 }
 
-void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+void spawn_entry(fuse_req_t request, NodeId parent, std::string_view name,
+                 EntryOperation operation) {
   FuseServerState& server = FuseServerState::of(request);
+  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
+  server.executor.spawn(answer_entry(server.add_pending(request, label), &server, parent,
+                                     std::string(name), std::move(operation)));
+}
+
+void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   NamespaceChanges* const changes =
       changes_of(request, parent, fmt::format("make directory '{}' in", name), name);
   if (changes == nullptr) return;
-  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
-  server.executor.spawn(mkdir_async(server.add_pending(request, label), &server, changes, parent,
-                                    name, new_name(request, mode)));
+  spawn_entry(
+      request, parent, name,
+      [changes, parent, wanted = std::string(name), as = new_name(request, mode)](Context context) {
+        return changes->make_directory(std::move(context), parent, wanted, as);
+      });
 }
 
 // A regular file; the kernel sends it for mknod(2).
@@ -199,14 +211,6 @@ Task<Result<NodeAttributes>> make_file(Context context, NamespaceChanges* change
   co_return created->attributes;
 }
 
-Task<> mknod_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
-                   NamespaceChanges* changes, NodeId parent, std::string name, NewName as) {
-  Result<NodeAttributes> made = co_await make_file(request->context(), changes, parent, name, as);
-  if (!made) request->set_failure(made.error());
-  const uint64_t unique = request->unique();
-  reply_entry(*server, request->answer(), unique, parent, name, made, Clock::duration::zero());
-}
-
 // For things that the mount has not; the reason is in the log and in `.leat/errors`.
 void reject(fuse_req_t request, NodeId node, std::string_view operation, std::string_view name,
             int number) {
@@ -217,36 +221,39 @@ void reject(fuse_req_t request, NodeId node, std::string_view operation, std::st
 }
 
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t) {
-  FuseServerState& server = FuseServerState::of(request);
   if (!S_ISREG(mode)) {
     return reject(request, parent, fmt::format("make special file '{}' in", name), name, EPERM);
   }
   NamespaceChanges* const changes =
       changes_of(request, parent, fmt::format("create '{}' in", name), name);
   if (changes == nullptr) return;
-  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
-  server.executor.spawn(mknod_async(server.add_pending(request, label), &server, changes, parent,
-                                    name, new_name(request, mode)));
+  spawn_entry(
+      request, parent, name,
+      [changes, parent, wanted = std::string(name), as = new_name(request, mode)](Context context) {
+        return make_file(std::move(context), changes, parent, wanted, as);
+      });
+}
+
+using Removal = Task<Result<>> (NamespaceChanges::*)(Context, NodeId, std::string);
+
+void remove(fuse_req_t request, NodeId parent, std::string_view name, std::string_view operation,
+            Removal removal) {
+  NamespaceChanges* const changes = changes_of(request, parent, operation, name);
+  if (changes == nullptr) return;
+  spawn_result(request, parent, name, RequestKind::kChange,
+               [changes, removal, parent, wanted = std::string(name)](Context context) {
+                 return (changes->*removal)(std::move(context), parent, wanted);
+               });
 }
 
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  NamespaceChanges* const changes =
-      changes_of(request, parent, fmt::format("remove '{}' from", name), name);
-  if (changes == nullptr) return;
-  spawn_result(request, parent, name, RequestKind::kChange,
-               [changes, parent, wanted = std::string(name)](Context context) {
-                 return changes->remove_file(std::move(context), parent, wanted);
-               });
+  remove(request, parent, name, fmt::format("remove '{}' from", name),
+         &NamespaceChanges::remove_file);
 }
 
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  NamespaceChanges* const changes =
-      changes_of(request, parent, fmt::format("remove directory '{}' from", name), name);
-  if (changes == nullptr) return;
-  spawn_result(request, parent, name, RequestKind::kChange,
-               [changes, parent, wanted = std::string(name)](Context context) {
-                 return changes->remove_directory(std::move(context), parent, wanted);
-               });
+  remove(request, parent, name, fmt::format("remove directory '{}' from", name),
+         &NamespaceChanges::remove_directory);
 }
 
 void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
@@ -271,10 +278,6 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
                [changes, op](Context context) { return changes->rename(std::move(context), op); });
 }
 
-WallTime wall_time(const timespec& time) {
-  return WallTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
-}
-
 AttributeChange change_of(const struct stat& wanted, int fields) {
   const auto now =
       std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
@@ -283,8 +286,8 @@ AttributeChange change_of(const struct stat& wanted, int fields) {
   if ((fields & FUSE_SET_ATTR_MODE) != 0) change.mode = wanted.st_mode & 07777;
   if ((fields & FUSE_SET_ATTR_UID) != 0) change.uid = wanted.st_uid;
   if ((fields & FUSE_SET_ATTR_GID) != 0) change.gid = wanted.st_gid;
-  if ((fields & FUSE_SET_ATTR_ATIME) != 0) change.atime = wall_time(wanted.st_atim);
-  if ((fields & FUSE_SET_ATTR_MTIME) != 0) change.mtime = wall_time(wanted.st_mtim);
+  if ((fields & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_wall_time(wanted.st_atim);
+  if ((fields & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_wall_time(wanted.st_mtim);
   if ((fields & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
   if ((fields & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
   return change;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "model/timespec.h"
 #include "runtime/disk.h"
 #include "source/file/checked_file.h"
 #include "source/file/file_listing.h"
@@ -94,9 +95,7 @@ Result<> check_condition(const WriteRequest& request) {
 
 timespec timespec_of(const std::optional<WallTime>& time) {
   if (!time) return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
-  const auto since_epoch = time->time_since_epoch();
-  const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
-  return {.tv_sec = whole.count(), .tv_nsec = (since_epoch - whole).count()};
+  return to_timespec(*time);
 }
 
 // Unless `owner_must`, an owner that this process may not set stays as it is. The mode comes last,

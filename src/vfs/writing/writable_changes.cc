@@ -9,15 +9,11 @@
 
 #include "catalog/mount_table.h"
 #include "telemetry/log.h"
+#include "vfs/forgotten_node.h"
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
 namespace {
-
-Error forgotten(NodeId node) {
-  return error(StatusCode::kVersionChanged,
-               fmt::format("node {} is not held any more; look its name up again", node));
-}
 
 // The store's name of a directory.
 std::string as_directory(std::string key) {
@@ -83,6 +79,17 @@ Task<Result<WrittenNodes::Hold>> WritableFileSystem::named(Context context, Node
 
 // ---- new names
 
+Task<Result<>> WritableFileSystem::require_missing(Context context, NodeId parent, std::string name,
+                                                   Place place) {
+  const Result<NodeAttributes> present = co_await lookup(context, parent, name);
+  if (present) {
+    nodes_.forget(present->node, 1);
+    co_return error(StatusCode::kExists, place.path + " exists");
+  }
+  if (present.error().code() != StatusCode::kNotFound) co_return Error(present.error());
+  co_return Result<>();
+}
+
 Task<Result<CreatedFile>> WritableFileSystem::create(Context context, NodeId id, std::string name,
                                                      NewName as, int flags) {
   const WrittenNodePtr parent = find(id);
@@ -133,12 +140,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
   const WrittenNodePtr parent = find(id);
   if (!parent) co_return forgotten(id);
   LEAT_CO_TRY(const Place place, place_of(parent, name));
-  Result<NodeAttributes> present = co_await lookup(context, id, name);
-  if (present) {
-    nodes_.forget(present->node, 1);
-    co_return error(StatusCode::kExists, place.path + " exists");
-  }
-  if (present.error().code() != StatusCode::kNotFound) co_return present;
+  LEAT_CO_CHECK_OK(co_await require_missing(context, id, name, place));
   {
     std::lock_guard lock(nodes_.mutex());
     if (!parent->linked) co_return forgotten(id);
@@ -179,12 +181,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_symlink(Context context, N
                     fmt::format("cannot make {}: Leat makes no symbolic links in {}", place.path,
                                 source.name()));
   }
-  Result<NodeAttributes> present = co_await lookup(context, id, name);
-  if (present) {
-    nodes_.forget(present->node, 1);
-    co_return error(StatusCode::kExists, place.path + " exists");
-  }
-  if (present.error().code() != StatusCode::kNotFound) co_return present;
+  LEAT_CO_CHECK_OK(co_await require_missing(context, id, name, place));
   const WallTime now = options_.wall_clock();
   WriteRequest request{.key = place.key,
                        .condition = {.absent = store.write_if_absent},
@@ -461,7 +458,6 @@ Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context,
                                                                 AttributeChange change) {
   const WrittenNodePtr node = find(id);
   if (!node) co_return forgotten(id);
-  bool saves = false;
   if (change.size) {
     if (node->is_directory()) co_return error(StatusCode::kIsDirectory, full_path(*node));
     {
@@ -486,9 +482,8 @@ Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context,
     if (change.atime) node->atime = *change.atime;
     if (change.mtime) node->mtime = *change.mtime;
     node->ctime = now;
-    saves = change.mode || change.uid || change.gid || change.atime || change.mtime;
   }
-  if (saves) {
+  if (change.mode || change.uid || change.gid || change.atime || change.mtime) {
     LEAT_CO_CHECK_OK(co_await save_attributes(context, node));
   }
   Result<NodeAttributes> now = co_await attributes(context, id);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "telemetry/log.h"
+#include "vfs/forgotten_node.h"
 #include "vfs/listed_directory.h"
 
 namespace leat {
@@ -19,11 +20,6 @@ constexpr Clock::duration kWrittenFor = std::chrono::seconds(1);
 
 // Lookups of a name that changes meanwhile.
 constexpr int kLookupAttempts = 10;
-
-Error forgotten(NodeId node) {
-  return error(StatusCode::kVersionChanged,
-               fmt::format("node {} is not held any more; look its name up again", node));
-}
 
 bool is_writing(int flags) {
   return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;

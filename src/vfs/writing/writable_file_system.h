@@ -164,6 +164,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<> refresh(Context context, std::string path);
   // A directory of an object store is not to vanish with its last name.
   Task<Result<>> keep_directory(Context context, Place place);
+  // kExists if the name is in use.
+  Task<Result<>> require_missing(Context context, NodeId parent, std::string name, Place place);
   // Looks the name up, for a change of it.
   Task<Result<WrittenNodes::Hold>> named(Context context, NodeId parent, std::string name);
   // Returns the files below it that are being written.

@@ -360,26 +360,12 @@ Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr
 
 Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place) {
   co_await refresh(context, place.path);
-  WrittenNodePtr parent;
-  std::string name;
   {
     std::lock_guard lock(nodes_.mutex());
     if (!node->linked) co_return;
-    parent = node->parent;
-    name = node->name;
+    nodes_.outdate_below(*node);
   }
-  Result<NodeId> directory = co_await find_below(context, parent);
-  if (!directory) co_return;
-  Result<NodeAttributes> found = co_await below_->lookup(context, *directory, name);
-  if (!found) co_return;
-  const FileRefPtr version = below_->version_of(found->node);
-  NodeId unused = found->node;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    const bool same = node->linked && version && version->version == node->version;
-    if (same) unused = nodes_.set_below(*node, found->node);
-  }
-  if (unused != 0) below_->forget(unused, 1);
+  static_cast<void>(co_await find_below(context, node));
 }
 
 // A written file is warm. Stops where the file is changed again: a version's pages never are.

@@ -86,7 +86,7 @@ void WrittenNodes::forget(NodeId id, uint64_t count) {
     if (!node) return;
     node->lookups -= std::min(count, node->lookups);
     // A directory may have been held by its last child alone.
-    // One that was removed may be gone already, before its last child.
+    // A removed directory may be gone already, before its last child.
     while (node && is_unused(*node) && find(node->id) == node) {
       unlink(*node);
       nodes_.erase(node->id);
