@@ -225,7 +225,7 @@ def test_mount_says_why_not(installed, data, words, code, said):
 def test_a_remount_is_refused_with_what_does_it(installed, data):
     directory = mount(installed, data)
     done = installed.run("mount", "-o", "remount,ro", directory, check=False)
-    assert done.returncode == 32 and "leat mounts set" in done.stderr
+    assert done.returncode == 32 and "leat mount set" in done.stderr
     installed.run("leat", "umount", directory)
 
 
