@@ -254,7 +254,7 @@ def link_row(name, gigabits, seconds, targets=(None, None, None)):
         f"{name}_epoch": Figure("first epoch at random there, 8 readers ÷ the link", epoch,
                                 unit="times"),
         f"{name}_sequential": Figure("first read of 2 GiB there ÷ the link", sequential,
-                                     unit="times")}, seconds, root=True)
+                                     unit="times")}, seconds, peers=True, root=True)
 
 
 FAR = Layer("A far store", "", {
@@ -268,17 +268,17 @@ FAR = Layer("A far store", "", {
                                unit="files/s"),
         "epoch_ordered": Figure("the same in name order", None, unit="files/s"),
         "epoch_many": Figure("the same at random, 64 readers, 30 ms away ÷ 0 ms", 0.6,
-                             unit="times")}, 90, root=True),
+                             unit="times")}, 90, peers=True, root=True),
     "jitter": Row("the load and the 8 readers at random with jitter, 30 ± 10 ms away", {
         "jitter_load": Figure("`leat load` of 10,000 × 100 KB, 30 ± 10 ms away ÷ 0 ms", None,
                               unit="times"),
         "jitter_epoch": Figure("first epoch at random there, 8 readers", None, unit="files/s")}, 40,
-        root=True),
+        peers=True, root=True),
     "sequential": Row("a file of 2 GiB for the first time, 0 and 30 ms away", {
         "sequential_0": Figure("first read of 2 GiB, 0 ms away", None, unit="MiB/s"),
         "sequential_30": Figure("the same, 30 ms away ÷ 0 ms", 0.9, unit="times"),
         "first_byte": most("its first 128 KiB, name known ÷ a round trip", 1.2, "times")},
-        20, root=True),
+        20, peers=True, root=True),
     "link": link_row("link", 1, 80, (0.95, 0.9, 0.95)),
     "link-2": link_row("link2", 2, 50),
     "link-5": link_row("link5", 5, 40),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a store that is 0, 30 and 100 ms away. All are through Leat, with nothing cached."""
+"""Rows of a store that is 0, 30 and 100 ms away, with nothing cached. A mounter is a LeatMount or a
+peer (first_rows.py); a peer has the rows' figures but those of `leat load`."""
 
 import contextlib
 import os
@@ -31,9 +32,9 @@ FIRST_BYTES = 128 * KIB
 SEED = 7
 
 
-def mounted(setting, *words):
+def mounted(setting, mounter):
     """A mount with an empty cache and known names: listing is a row of its own."""
-    mount = setting.mount(LeatMount(setting, words=words))
+    mount = setting.mount(mounter)
     (mount.point / "first").stat()
     list((mount.point / "first").iterdir())
     return mount
@@ -46,7 +47,7 @@ def load_result(setting, delay_ms, jitter_ms=0):
         return {"seconds": time.monotonic() - began}
 
     with far(setting, delay_ms, jitter_ms):
-        mount = mounted(setting)
+        mount = mounted(setting, LeatMount(setting))
         result = dict(with_processor(measure), memory=memory_peak(mount.daemon))
         setting.check("first")
         return result
@@ -70,9 +71,9 @@ def load(setting):
                             "note": "of a daemon with 24 GiB of RAM"}}
 
 
-def sequential_result(setting, delay_ms):
+def sequential_result(setting, mounter, delay_ms):
     with far(setting, delay_ms):
-        mount = setting.mount(LeatMount(setting))
+        mount = setting.mount(mounter)
         (mount.point / setting.data.file_of("stream")).stat()
         result = setting.reader.settled(
             lambda: with_processor(lambda: setting.sequential(mount.point, "stream")))
@@ -80,10 +81,10 @@ def sequential_result(setting, delay_ms):
         return result
 
 
-def first_byte_seconds(setting):
+def first_byte_seconds(setting, mounter):
     """Opens a file with a known name, and reads its beginning."""
     with far(setting, RTT_MS):
-        mount = setting.mount(LeatMount(setting))
+        mount = setting.mount(mounter)
         path = mount.point / setting.data.file_of("stream")
         path.stat()
         began = time.monotonic()
@@ -95,19 +96,20 @@ def first_byte_seconds(setting):
             os.close(file)
 
 
-def sequential(setting):
+def sequential(setting, mounter):
     """sequential: a file of 2 GiB: MiB/s at 0 ms, and at 30 ms ÷ that; its first 128 KiB."""
     size = setting.sizes.stream_bytes / MIB
-    near, at_30 = (sequential_result(setting, delay)["seconds"] for delay in (0, RTT_MS))
+    near, at_30 = (sequential_result(setting, mounter, delay)["seconds"] for delay in (0, RTT_MS))
     return {"sequential_0": {"value": size / near, "note": "MiB/s"},
             "sequential_30": {"value": near / at_30, "seconds": at_30,
                               "note": f"{size / at_30:,.0f} MiB/s"},
-            "first_byte": {"value": first_byte_seconds(setting) * 1e3 / RTT_MS, "note": "open and read"}}
+            "first_byte": {"value": first_byte_seconds(setting, mounter) * 1e3 / RTT_MS,
+                           "note": "open and read"}}
 
 
-def epoch_result(setting, delay_ms, order="random", readers=READERS, jitter_ms=0):
+def epoch_result(setting, mounter, delay_ms, order="random", readers=READERS, jitter_ms=0):
     with far(setting, delay_ms, jitter_ms) as store:
-        mount = mounted(setting)
+        mount = mounted(setting, mounter)
         before = store.counters()["bytes"]
         result = with_processor(lambda: setting.files(mount.point, "first", readers, order=order))
         asked = store.counters()["bytes"] - before
@@ -118,22 +120,26 @@ def epoch_result(setting, delay_ms, order="random", readers=READERS, jitter_ms=0
                 "note": f"files/s, {asked / setting.data.bytes_of('first'):.2f} of the set's bytes"}
 
 
-def epoch(setting):
+def epoch(setting, mounter):
     """epoch: the files of 100 KB once by 8 readers, at random and in name order, 30 ms away. Also by
     64 at random ÷ 0 ms away."""
-    near, at_30 = (epoch_result(setting, delay, readers=MANY_READERS) for delay in (0, RTT_MS))
+    near, at_30 = (epoch_result(setting, mounter, delay, readers=MANY_READERS)
+                   for delay in (0, RTT_MS))
     many = dict(at_30, value=at_30["rate"] / near["rate"],
                 note=f"{at_30['rate']:,.0f} {at_30['note']}; {near['rate']:,.0f} 0 ms away")
-    return {"epoch_random": epoch_result(setting, RTT_MS),
-            "epoch_ordered": epoch_result(setting, RTT_MS, "ordered"), "epoch_many": many}
+    return {"epoch_random": epoch_result(setting, mounter, RTT_MS),
+            "epoch_ordered": epoch_result(setting, mounter, RTT_MS, "ordered"), "epoch_many": many}
 
 
-def jitter(setting):
+def jitter(setting, mounter):
     """jitter: each piece of an answer comes 20 to 40 ms later: `leat load` of the small files ÷ 0 ms,
     and the files once at random by 8 readers."""
-    near = load_result(setting, 0)
-    return {"jitter_load": load_ratio(setting, near, load_result(setting, JITTER_FROM_MS, JITTER_MS)),
-            "jitter_epoch": epoch_result(setting, JITTER_FROM_MS, jitter_ms=JITTER_MS)}
+    results = {"jitter_epoch": epoch_result(setting, mounter, JITTER_FROM_MS, jitter_ms=JITTER_MS)}
+    if isinstance(mounter, LeatMount):
+        near = load_result(setting, 0)
+        at_30 = load_result(setting, JITTER_FROM_MS, JITTER_MS)
+        results["jitter_load"] = load_ratio(setting, near, at_30)
+    return results
 
 
 def of_link(size, bits, result):
@@ -145,32 +151,32 @@ def of_link(size, bits, result):
             "note": f"{seconds:.1f} s, processor {busy:.0%} busy{limit}"}
 
 
-def behind(setting, gigabits, prefix):
+def behind(setting, mounter, gigabits, prefix):
     bits = gigabits * GIGABIT
-    with setting.behind_link(bits):
-        small = load_result(setting, RTT_MS)
-        read = epoch_result(setting, RTT_MS)
-        large = sequential_result(setting, RTT_MS)
     first, stream = (setting.data.bytes_of(name) for name in ("first", "stream"))
-    return {f"{prefix}_load": of_link(first, bits, small),
-            f"{prefix}_epoch": of_link(first, bits, read),
-            f"{prefix}_sequential": of_link(stream, bits, large)}
+    with setting.behind_link(bits):
+        results = {
+            f"{prefix}_epoch": of_link(first, bits, epoch_result(setting, mounter, RTT_MS)),
+            f"{prefix}_sequential": of_link(stream, bits, sequential_result(setting, mounter, RTT_MS))}
+        if isinstance(mounter, LeatMount):
+            results[f"{prefix}_load"] = of_link(first, bits, load_result(setting, RTT_MS))
+    return results
 
 
-def link(setting):
+def link(setting, mounter):
     """link: behind 1 Gbit/s and 30 ms: `leat load` of the small files, and the file of 2 GiB. Also
     the small files read at random by 8 readers."""
-    return behind(setting, 1, "link")
+    return behind(setting, mounter, 1, "link")
 
 
-def link_2(setting):
+def link_2(setting, mounter):
     """link-2: the same behind 2 Gbit/s."""
-    return behind(setting, 2, "link2")
+    return behind(setting, mounter, 2, "link2")
 
 
-def link_5(setting):
+def link_5(setting, mounter):
     """link-5: the same behind 5 Gbit/s."""
-    return behind(setting, 5, "link5")
+    return behind(setting, mounter, 5, "link5")
 
 
 def each_p99(setting, mount):
@@ -184,9 +190,9 @@ def beside(setting):
     """beside: p99 of 64 files of 100 KB read one by one, 30 ms away, while the other 10,000 are
     loaded ÷ without a load."""
     with far(setting, RTT_MS):
-        alone = each_p99(setting, mounted(setting, *NEVER))
+        alone = each_p99(setting, mounted(setting, LeatMount(setting, words=NEVER)))
     with far(setting, RTT_MS):
-        mount = mounted(setting)
+        mount = mounted(setting, LeatMount(setting))
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(mount.leat.run, "load", mount.point / "first", timeout_s=900)
             time.sleep(0.2)  # until it is under way

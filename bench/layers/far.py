@@ -8,12 +8,12 @@ from layers.folder_bench import FolderBench
 class Far(FolderBench):
     rows = {
         "load": (far_rows.load, ["first"], False),
-        "epoch": (far_rows.epoch, ["first"], False),
-        "jitter": (far_rows.jitter, ["first"], False),
-        "sequential": (far_rows.sequential, ["stream"], False),
-        "link": (far_rows.link, ["first", "stream"], False),
-        "link-2": (far_rows.link_2, ["first", "stream"], False),
-        "link-5": (far_rows.link_5, ["first", "stream"], False),
+        "epoch": (far_rows.epoch, ["first"], True),
+        "jitter": (far_rows.jitter, ["first"], True),
+        "sequential": (far_rows.sequential, ["stream"], True),
+        "link": (far_rows.link, ["first", "stream"], True),
+        "link-2": (far_rows.link_2, ["first", "stream"], True),
+        "link-5": (far_rows.link_5, ["first", "stream"], True),
         "mounts": (far_mounts.mounts, ["first"], False),
         "beside": (far_rows.beside, ["first"], False),
         "random": (far_rows.random_reads, ["large"], False),
