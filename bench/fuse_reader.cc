@@ -29,16 +29,9 @@ namespace {
 
 using reader::fail;
 using reader::File;
+using reader::mixed;
 
 constexpr uint64_t kPageBytes = 4096;
-
-// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-uint64_t mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
 
 uint64_t read_random(const std::string& path, size_t bytes, size_t threads, uint64_t reads,
                      uint64_t seed, uint64_t grain) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared parts of the benchmarks' readers: a file to pread(2) from, threads, and the JSON line with
-// bytes, wall seconds and CPU seconds. A failure ends the program with its reason.
+// Shared parts of the benchmarks' readers and writers: a file to pread(2) from, threads, numbers at
+// random, and the JSON line with bytes, wall seconds and CPU seconds. A failure ends the program
+// with its reason.
 #pragma once
 
 #include <fcntl.h>
@@ -63,6 +64,14 @@ class File {
   int fd_;
 };
 
+// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+inline uint64_t mixed(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
 // Returns the sum of the results of `work(0)`, `work(1)` …, each on its own thread.
 template <class Work>
 uint64_t on_threads(size_t threads, const Work& work) {
@@ -80,15 +89,26 @@ uint64_t on_threads(size_t threads, const Work& work) {
 // Further members of the line, each with a comma before it.
 inline std::string more;
 
+// Prints the line; the CPU seconds are those of the whole process.
+inline void report(uint64_t bytes, double seconds) {
+  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f%s}\n",
+              static_cast<unsigned long long>(bytes), seconds, own_cpu_seconds(), more.c_str());
+}
+
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto started = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
+  return wall.count();
+}
+
 // Runs `work`, which returns the bytes that it has read, and prints the line.
 template <class Work>
 int measured(const Work& work) {
-  const auto started = std::chrono::steady_clock::now();
-  const uint64_t bytes = work();
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - started;
-  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu_s\": %.6f%s}\n",
-              static_cast<unsigned long long>(bytes), wall.count(), own_cpu_seconds(),
-              more.c_str());
+  uint64_t bytes = 0;
+  const double seconds = seconds_of([&] { bytes = work(); });
+  report(bytes, seconds);
   return 0;
 }
 
