@@ -57,11 +57,20 @@ def remove(name):
     run("ip", "netns", "del", name, check=False)
 
 
-class Link:
-    """`rate_bits`: of what the server sends, bits a second of whole frames; 0: no limit."""
+def limit(before, device, bits):
+    """Limits what is sent through a device; `before` are words in front of the command."""
+    if bits:
+        run(*before, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{bits}bit",
+            "burst", BURST, "latency", LATENCY)
 
-    def __init__(self, rate_bits=0):
-        self.rate_bits, self.name = rate_bits, f"{NAME}{os.getpid()}"
+
+class Link:
+    """`rate_bits`: of what the server sends, `upload_bits`: of what it receives, bits a second of
+    whole frames; 0: no limit."""
+
+    def __init__(self, rate_bits=0, upload_bits=0):
+        self.rate_bits, self.upload_bits = rate_bits, upload_bits
+        self.name = f"{NAME}{os.getpid()}"
         self.near, self.far = f"{self.name}h", f"{self.name}s"
         self.host = FAR
         self.before = ["ip", "netns", "exec", self.name]
@@ -77,9 +86,8 @@ class Link:
             run(*self.before, "ip", "addr", "add", f"{FAR}/{PREFIX}", "dev", self.far)
             run(*self.before, "ip", "link", "set", "lo", "up")
             run(*self.before, "ip", "link", "set", self.far, "up")
-            if self.rate_bits:
-                run(*self.before, "tc", "qdisc", "add", "dev", self.far, "root", "tbf",
-                    "rate", f"{self.rate_bits}bit", "burst", BURST, "latency", LATENCY)
+            limit(self.before, self.far, self.rate_bits)
+            limit([], self.near, self.upload_bits)
             state = Path(f"/sys/class/net/{self.near}/operstate")
             wait_until(lambda: state.read_text().strip() == "up", "the link to be up")
         except BaseException:

@@ -146,7 +146,7 @@ class Setting:
             self.fixtures.use(name, folders, self.data.names[name], self.data.digest_of(name))
 
     @contextlib.contextmanager
-    def behind_link(self, rate_bits=0):
+    def behind_link(self, rate_bits=0, upload_bits=0):
         """The store's server is in a network of its own meanwhile."""
         reason = link.missing()
         if reason:
@@ -154,7 +154,7 @@ class Setting:
         self.unmount()
         loopback = self.store
         loopback.stop()
-        self.open_link = link.Link(rate_bits).start()
+        self.open_link = link.Link(rate_bits, upload_bits).start()
         try:
             self.store = Store(loopback.folder, loopback.port, self.open_link.host,
                                self.open_link.before).start()
