@@ -313,6 +313,36 @@ FAR = Layer("A far store", "", {
         "throttle_refused": most("requests of it that were refused", 0.03, "share")}, 20),
 }, ("leat_bench_delay", "leat_bench_bad_store", "leat_bench_client"))
 
+WRITING = Layer("Writing", "", {
+    "sequential": Row("a file of 4 GiB, `through` ÷ a parallel multipart upload; CPU", {
+        "sequential": Figure("4 GiB written, `through` ÷ parallel multipart upload", 0.9),
+        "cpu_sequential": most("4 GiB written, `through`: CPU", 1.0, "s/GiB")}, 100, root=True),
+    "back_sequential": Row("the same, synchronised, `back` ÷ ext4", {
+        "back_sequential": Figure("4 GiB written and synchronised, `back` ÷ ext4", 0.9)},
+        60, root=True),
+    "small": Row("10,000 files of 16 KB created by 4 threads, also synchronised ÷ ext4", {
+        "small_through": Figure("10,000 × 16 KB created, `through` ÷ ext4", None),
+        "small_through_synced": Figure("10,000 × 16 KB with fsync, `through` ÷ ext4 with fsync", None),
+        "small_back": Figure("10,000 × 16 KB created, `back` ÷ ext4", 0.5),
+        "small_back_synced": Figure("10,000 × 16 KB with fsync, `back` ÷ ext4 with fsync", None)},
+        150, peers=True, root=True),
+    "random": Row("4 KiB written at random into an open file of 1 GiB ÷ ext4", {
+        f"random_{mode}": Figure(f"4 KiB at random into a staged file of 1 GiB, `{mode}` ÷ ext4", 0.8)
+        for mode in ("through", "back")}, 80, root=True),
+    "checkpoint": Row("1 GiB written, synchronised, renamed; the store takes 50 MiB/s", {
+        "checkpoint_through": most("checkpoint of 1 GiB, store at 50 MiB/s, `through`: time ÷ ext4's",
+                                   None),
+        "checkpoint_back": most("checkpoint of 1 GiB, store at 50 MiB/s, `back`: time ÷ ext4's", 1.2)},
+        100, root=True),
+    "beside": Row("10,000 files of 100 KB read for the first time beside a writer ÷ without", {
+        f"beside_{mode}": most(f"first epoch beside a writer of 200 MiB/s, `{mode}`: time ÷ without",
+                               1.15, "times") for mode in ("through", "back")}, 60, root=True),
+    "far": Row("4 GiB and 2,000 files of 16 KB, `through`, 30 ms away ÷ 0 ms", {
+        "far_sequential": Figure("4 GiB written, `through`, 30 ms away ÷ 0 ms", None, unit="times"),
+        "far_small": Figure("2,000 × 16 KB created, `through`, 30 ms away ÷ 0 ms", None,
+                            unit="times")}, 150, root=True),
+}, ("leat_bench_curl", "leat_bench_delay"))
+
 CLUSTER = Layer("A cluster", "", {
     "cold": Row("four clients read a cold set at once: bytes asked of the store ÷ the set", {
         "cold": most("4 clients read a cold set: bodies asked of the store ÷ the set", 1.01,
@@ -383,7 +413,7 @@ CLUSTER = Layer("A cluster", "", {
 
 # From the lowest to what programs see, which is the order in which they are run.
 LAYERS = {"stores": STORES, "files": FILES, "cache": CACHE, "names": NAMES, "fuse": FUSE,
-          "whole": WHOLE, "far": FAR, "cluster": CLUSTER}
+          "whole": WHOLE, "far": FAR, "writing": WRITING, "cluster": CLUSTER}
 
 
 def figure_of(record_id):

@@ -32,6 +32,13 @@ class Sizes:
     random_reads: int = 400  # of the amplification rows
     interactive_count: int = 150
     capacity_bytes: int = 512 * MIB
+    written_bytes: int = 4 * GIB  # of the writing rows, as the next ones
+    created_count: int = 10_000
+    far_created_count: int = 2000
+    staged_bytes: int = GIB
+    random_writes: int = 500_000
+    checkpoint_bytes: int = GIB
+    paced_bytes: int = 64 * MIB
     smoke: bool = False  # then what is too short to mean anything is no failure
     pass_seconds: float = 2.5  # the least that a timing of hot reads should last
     held_bytes_max: int = 64 * GIB  # of free memory, see Ballast
@@ -39,7 +46,9 @@ class Sizes:
 
 SMOKE = Sizes(large_bytes=64 * MIB, stream_bytes=64 * MIB, small_count=500, first_count=500,
               names=20_000, streams=50, random_reads=40, interactive_count=5, smoke=True,
-              capacity_bytes=64 * MIB, pass_seconds=0.2, held_bytes_max=0)
+              capacity_bytes=64 * MIB, written_bytes=64 * MIB, created_count=200,
+              far_created_count=50, staged_bytes=32 * MIB, random_writes=5000,
+              checkpoint_bytes=32 * MIB, paced_bytes=8 * MIB, pass_seconds=0.2, held_bytes_max=0)
 
 
 class DataSets:
@@ -134,7 +143,6 @@ class DataSets:
             "s3", endpoint_url=store.endpoint, region_name=REGION,
             aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
             config=Config(s3={"addressing_style": "path"}, max_pool_connections=16))
-        store.bucket(BUCKET)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda one: client.upload_file(str(self.native / one), BUCKET, one),
                           self.names[name]))

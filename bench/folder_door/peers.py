@@ -11,6 +11,7 @@ from rig.store import ACCESS_KEY, REGION, SECRET_KEY
 
 class S3fs(Peer):
     name = program = "s3fs"
+    access = ("-o", "ro")
 
     def words(self):
         password = self.folder / "password"
@@ -18,7 +19,7 @@ class S3fs(Peer):
         password.write_text(f"{ACCESS_KEY}:{SECRET_KEY}")
         return [BUCKET, self.point, "-f", "-o", f"url={self.setting.store.endpoint}",
                 "-o", "use_path_request_style", "-o", f"passwd_file={password}",
-                "-o", f"endpoint={REGION}", "-o", "ro", "-o", "kernel_cache",
+                "-o", f"endpoint={REGION}", *self.access, "-o", "kernel_cache",
                 "-o", "parallel_count=16", "-o", "max_stat_cache_size=1000000"]
 
     def environment(self):
@@ -29,12 +30,13 @@ class Rclone(Peer):
     """Without a cache on the disk, which is its default."""
 
     name = program = "rclone"
+    access = ("--read-only",)
     cache = "off"
 
     def words(self):
         remote = (f":s3,provider=Other,env_auth=true,region={REGION},force_path_style=true,"
                   f"endpoint='{self.setting.store.endpoint}':{BUCKET}")
-        return ["mount", remote, self.point, "--config", "/dev/null", "--read-only",
+        return ["mount", remote, self.point, "--config", "/dev/null", *self.access,
                 "--cache-dir", self.folder / "cache", "--vfs-cache-mode", self.cache,
                 "--no-checksum", "--no-modtime", "--dir-cache-time", "1h", "--attr-timeout", "1h"]
 
@@ -46,10 +48,11 @@ class RcloneCached(Rclone):
 
 class Geesefs(Peer):
     name, variable = "geesefs", "LEAT_BENCH_GEESEFS"
+    access = ("-o", "ro")
 
     def words(self):
         return ["-f", "--endpoint", self.setting.store.endpoint, "--region", REGION,
-                "-o", "ro", BUCKET, self.point]
+                *self.access, BUCKET, self.point]
 
 
 class Goofys(Geesefs):
@@ -58,10 +61,12 @@ class Goofys(Geesefs):
 
 class MountpointS3(Peer):
     name, variable = "mountpoint-s3", "LEAT_BENCH_MOUNTPOINT_S3"
+    access = ("--read-only",)
 
     def words(self):
-        return ["--foreground", "--read-only", "--force-path-style", "--region", REGION,
+        return ["--foreground", *self.access, "--force-path-style", "--region", REGION,
                 "--endpoint-url", self.setting.store.endpoint, BUCKET, self.point]
 
 
+# `access` mounts them read-only; write_peers.py has those that write.
 PEERS = [S3fs, Rclone, RcloneCached, Alluxio, Geesefs, MountpointS3, Goofys]

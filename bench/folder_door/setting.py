@@ -19,7 +19,7 @@ from rig.process import cpu_seconds, disk_bytes, wait_until
 from rig.store import Store
 
 SMALL_THREADS, FIRST_THREADS = 4, 8
-# A reader of a mount that hangs is ended.
+# A reader or writer of a mount that hangs is ended.
 READ_TIMEOUT_S = 900
 # Of processes and mounts, in a bench's folder.
 PLACES = ("leat", "listing", "peers", "store")
@@ -61,6 +61,7 @@ class LeatMount:
     """The bucket as Leat shows it, with an empty cache."""
 
     name = "leat"
+    freshness = "immutable"
 
     def __init__(self, setting, mode="default", group=None, cache_bytes=24 * GIB, words=()):
         self.setting, self.mode, self.group = setting, MODES[mode], group
@@ -82,7 +83,7 @@ class LeatMount:
         environment = dict(store.credentials, LEAT_CACHE_MIN_FREE="256MiB",
                            **dict(self.mode.environment))
         self.point = self.leat.mount(store, BUCKET, self.leat.folder / "mnt", *self.words,
-                                     freshness="immutable",
+                                     freshness=self.freshness,
                                      credentials=environment)
         self.daemon = self.leat.daemon_pid()
 
@@ -138,6 +139,7 @@ class Setting:
 
     def prepare(self, *names):
         self.serve()
+        self.store.bucket(BUCKET)
         for name in names:
             if not self.data.is_there(name):
                 self.unmount()  # an immutable folder shows nothing of what comes later
@@ -260,6 +262,14 @@ class Setting:
         if self.checking and isinstance(self.mounted, LeatMount):
             for name in names:
                 self.compared_bytes += self.compare(name)
+
+    # -- writing ----------------------------------------------------------------------------------
+    @functools.cached_property
+    def writer(self):
+        return compiled("fuse_writer.cc", self.folder / "fuse_writer")
+
+    def write(self, mode, *words):
+        return run_json(self.writer, mode, *words, timeout_s=READ_TIMEOUT_S)
 
     # -- references -------------------------------------------------------------------------------
     def raw_streams(self, name):

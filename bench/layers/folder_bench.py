@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the layers `fuse` and `whole` share: a Setting with its data, Leat's mount or a peer's. Their
-data lies beside the layers' folders, made once for both and kept."""
+"""What the layers `fuse`, `whole`, `far` and `writing` share: a Setting with its data, Leat's mount or a
+peer's. Their data lies beside the layers' folders, made once for all and kept."""
 
 import shutil
 
@@ -15,6 +15,7 @@ class FolderBench(LayerBench):
     """`rows`: row -> (function, the sets that it needs, whether it takes a mounter)."""
 
     rows = {}
+    others = PEERS
 
     def __init__(self, place, smoke):
         super().__init__(place, smoke)
@@ -28,13 +29,15 @@ class FolderBench(LayerBench):
         self.setting.prepare(*sets)
         if not takes_mounter:
             return function(self.setting)
+        return function(self.setting, self.mounter(subject))
+
+    def mounter(self, subject):
         if subject == "leat":
-            return function(self.setting, LeatMount(self.setting))
-        return function(self.setting, next(peer for peer in PEERS if peer.name == subject)(
-            self.setting))
+            return LeatMount(self.setting)
+        return next(peer for peer in self.others if peer.name == subject)(self.setting)
 
     def peers(self, row):
-        return [(peer.name, peer(self.setting).missing(), peer.runs_max) for peer in PEERS
+        return [(peer.name, peer(self.setting).missing(), peer.runs_max) for peer in self.others
                 if peer.is_wanted()]
 
     def check_disk(self, sets):
