@@ -21,6 +21,7 @@ find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(sqlite REQUIRED IMPORTED_TARGET sqlite3)
 # Its pkg-config file asks for -pthread, which would have to be everywhere or nowhere: a precompiled
 # header is for one of both.
 find_library(RE2_LIBRARY re2 REQUIRED)

@@ -53,6 +53,9 @@ function(leat_static_libraries out)
 endfunction()
 leat_static_libraries(uring_archives ${uring_LINK_LIBRARIES})
 set_target_properties(PkgConfig::uring PROPERTIES INTERFACE_LINK_LIBRARIES "${uring_archives}")
+leat_static_libraries(sqlite_archives ${sqlite_LINK_LIBRARIES})
+set_target_properties(PkgConfig::sqlite PROPERTIES
+                      INTERFACE_LINK_LIBRARIES "${sqlite_archives};m;${CMAKE_DL_LIBS}")
 leat_static_libraries(ncursesw_archives "${NCURSESW_LIBRARY}" "${TINFO_LIBRARY}")
 target_link_libraries(leat_ncursesw INTERFACE ${ncursesw_archives})
 

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DEBIAN = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "CLI11": "libcli11-dev",
           "nlohmann-json": "nlohmann-json3-dev", "toml++": "libtomlplusplus-dev",
           "ISA-L": "libisal-dev", "liburing": "liburing-dev", "libnuma": "libnuma-dev",
-          "ncurses": "libncurses-dev", "OpenSSL": "libssl-dev", "RE2": "libre2-dev"}
+          "ncurses": "libncurses-dev", "OpenSSL": "libssl-dev", "RE2": "libre2-dev",
+          "SQLite": "libsqlite3-dev"}
 FILES = re.compile(r"(licen[cs]e|copying|notice|unlicense)", re.IGNORECASE)
 
 

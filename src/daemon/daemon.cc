@@ -139,6 +139,7 @@ Result<> Daemon::serve() {
   };
   mounting.windows = &windows_;
   mounting.staging_directory = cache.front().directory;
+  mounting.staging_bytes_max = staging_bytes(config_, cache.front());
   cluster_epoch_loads_ = std::make_unique<ClusterEpochLoads>(
       *epoch_loads_, [this](const std::string& path) { return cluster_->tree_at(path); },
       executor_);
@@ -314,6 +315,10 @@ Task<Result<MountView>> Daemon::change_mount(Context context, MountChange change
 
 Task<Result<MountView>> Daemon::move_mount(Context context, MountMove move) {
   return mounts_->move(std::move(context), std::move(move));
+}
+
+Task<Result<FlushView>> Daemon::flush(Context context, FlushRequest request) {
+  return mounts_->flush(std::move(context), std::move(request));
 }
 
 Task<Result<>> Daemon::unmount(Context context, std::string path, bool lazy) {

@@ -62,6 +62,7 @@ class Daemon : public DaemonApi {
   Result<MountView> mount_and_wait(MountRequest request);
 
   Task<Result<MountView>> mount(Context context, MountRequest request) override;
+  Task<Result<FlushView>> flush(Context context, FlushRequest request) override;
   Task<Result<>> unmount(Context context, std::string path, bool lazy) override;
   Task<Result<MountView>> change_mount(Context context, MountChange change) override;
   Task<Result<MountView>> move_mount(Context context, MountMove move) override;

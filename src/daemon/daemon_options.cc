@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <ranges>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,11 @@ Schema daemon_schema() {
        .type = kBytes,
        .default_text = "0",
        .help = "minimum free bytes of the file system; 0: a tenth of it",
+       .max = "1024TiB"},
+      {.name = "cache.staging",
+       .type = kBytes,
+       .default_text = "0",
+       .help = "bytes of a mount that wait for its store, at most; 0: half of the cache's size",
        .max = "1024TiB"},
       {.name = "cache.segment_readahead",
        .type = kBytes,
@@ -169,6 +175,14 @@ Schema daemon_schema() {
   };
   for (Option& option : cluster_schema()) options.push_back(std::move(option));
   return Schema(std::move(options));
+}
+
+uint64_t staging_bytes(const Config& config, const PageStoreOptions& cache) {
+  if (const uint64_t given = config.bytes("cache.staging")) return given;
+  std::error_code failed;
+  const std::filesystem::space_info disk = std::filesystem::space(cache.directory, failed);
+  if (cache.capacity_bytes == 0 && failed) return UINT64_MAX;
+  return (cache.capacity_bytes > 0 ? cache.capacity_bytes : disk.capacity / 10) / 2;
 }
 
 Result<std::vector<PageStoreOptions>> cache_options(const Config& config) {

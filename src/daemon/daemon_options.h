@@ -34,6 +34,9 @@ struct DaemonRun {
 // size: "/nvme0/leat,/nvme1/leat=2TiB".
 Result<std::vector<PageStoreOptions>> cache_options(const Config& config);
 
+// Bytes of a mount that may wait for its store; `cache` is the first directory.
+uint64_t staging_bytes(const Config& config, const PageStoreOptions& cache);
+
 // Applies the options that need no restart.
 void apply_reloadable_options(const Config& config);
 

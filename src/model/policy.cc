@@ -61,6 +61,26 @@ std::string Freshness::to_string() const {
   return "max-age=" + format_duration(max_age);
 }
 
+std::string_view to_string(WriteMode mode) {
+  switch (mode) {
+    case WriteMode::kBack:
+      return "back";
+    case WriteMode::kLocal:
+      return "local";
+    case WriteMode::kThrough:
+      break;
+  }
+  return "through";
+}
+
+Result<WriteMode> parse_write_mode(std::string_view text) {
+  for (WriteMode mode : {WriteMode::kThrough, WriteMode::kBack, WriteMode::kLocal}) {
+    if (text == to_string(mode)) return mode;
+  }
+  return error(StatusCode::kInvalidArgument,
+               fmt::format("'{}' is not a mode of writing; write through, back or local", text));
+}
+
 const PathPolicy& DirectoryPolicy::of_file(std::string_view name) const {
   auto found = std::ranges::find(file_overrides, name, &FileOverride::name);
   return found == file_overrides.end() ? *this : found->policy;

@@ -46,11 +46,22 @@ struct Freshness {
   friend bool operator==(const Freshness&, const Freshness&) = default;
 };
 
+// When what programs write reaches the store, in a mount that takes writes.
+enum class WriteMode : uint8_t {
+  kThrough,  // before close() and fsync() return
+  kBack,     // after that; they return when it is durable on this host
+  kLocal,    // never
+};
+std::string_view to_string(WriteMode mode);
+// "through", "back", "local".
+Result<WriteMode> parse_write_mode(std::string_view text);
+
 // Options that a path can have of its own.
 struct PathPolicy {
   Freshness freshness;
   CacheMode cache = CacheMode::kAuto;
   PoolId pool = PoolId::kNone;
+  WriteMode write = WriteMode::kThrough;
 
   friend bool operator==(const PathPolicy&, const PathPolicy&) = default;
 };

@@ -17,10 +17,10 @@ namespace {
 using Values = PolicySettings::Values;
 
 // Options that a path can have come first; among them, those of pools come first.
-constexpr std::array<std::string_view, 11> kOptions = {"quota", "ttl",       "priority",     "pin",
-                                                       "cache", "freshness", "negative_ttl", "uid",
-                                                       "gid",   "umask",     "isolated"};
-constexpr size_t kOfPools = 4, kOfPaths = 7;
+constexpr std::array<std::string_view, 12> kOptions = {
+    "quota",        "ttl",   "priority", "pin", "cache", "freshness",
+    "negative_ttl", "write", "uid",      "gid", "umask", "isolated"};
+constexpr size_t kOfPools = 4, kOfPaths = 8;
 
 Error wrong(std::string_view option, std::string_view text, std::string_view wanted) {
   return error(StatusCode::kInvalidArgument,
@@ -48,6 +48,8 @@ Result<> set_of_path(PathPolicy& policy, std::string_view option, const std::str
     Result<std::chrono::nanoseconds> age = parse_duration(text);
     if (!age) return error(age.error().with_context("option negative_ttl"));
     policy.freshness.negative_ttl = *age;
+  } else if (option == "write") {
+    LEAT_TRY(policy.write, parse_write_mode(text));
   }
   return {};
 }

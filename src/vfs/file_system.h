@@ -117,13 +117,25 @@ class WritableFile : public OpenFile {
   virtual Task<Result<>> write(Context context, uint64_t offset, Bytes data) = 0;
   // As fallocate(2): `mode` is a set of FALLOC_FL_… flags.
   virtual Task<Result<>> allocate(Context context, int mode, uint64_t offset, uint64_t size) = 0;
-  // A program closed a descriptor, or synchronises: returns when the store has what was written.
+  // A program closed a descriptor: returns when what was written is saved, as the mode of writing
+  // says.
   virtual Task<Result<>> flush(Context context) = 0;
+  // The same for fsync(2). What is written later reaches the store later.
+  virtual Task<Result<>> synchronise(Context context) { return flush(std::move(context)); }
   // An open has ended: saves what was written since its last flush (by a mapping). One call for
   // each success of open() or create().
   virtual Task<Result<>> close(Context context) = 0;
   // Does the same and returns true if nothing has to be saved.
   virtual bool try_close() = 0;
+};
+
+// Changes that a mount holds and its store does not have.
+struct UnsentChanges {
+  uint64_t changes = 0;
+  uint64_t bytes = 0;
+  uint64_t local_bytes = 0;          // of files that are never sent; not in `bytes`
+  std::optional<WallTime> oldest{};  // when the first of the changes was made
+  std::optional<Status> failure{};   // of the last attempt; nothing after a success
 };
 
 // The owner and mode of a new name.
@@ -178,9 +190,14 @@ class NamespaceChanges {
   virtual Task<Result<>> rename(Context context, RenameOp op) = 0;
   virtual Task<Result<NodeAttributes>> set_attributes(Context context, NodeId node,
                                                       AttributeChange change) = 0;
-  // Saves everything that is not in the store yet: files with a failed save. Returns the first
-  // error.
+  // Saves everything that is not saved yet: files with a failed save. Returns the first error.
   virtual Task<Result<>> save_all(Context context) = 0;
+  // Saves what is at and below `path`, of the namespace, and returns when the store has it. Fails
+  // with the first attempt that fails.
+  virtual Task<Result<>> flush(Context context, std::string path) = 0;
+  virtual UnsentChanges unsent() const = 0;
+  // Ends what runs in the background. Call once, after the last request.
+  virtual Task<> stop() = 0;
 };
 
 // A file that the kernel had open when the previous process ended.

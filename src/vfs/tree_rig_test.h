@@ -30,6 +30,8 @@ struct TreeRigOptions {
   bool prefetch_next_files = false;        // with prefetch from file to file
   EpochListener* epochs = nullptr;         // of the file system
   unsigned threads = 0;                    // of the executor (ExecutorOptions)
+  WriteMode write = WriteMode::kThrough;
+  std::vector<Policy::PathOverride> paths{};
   std::shared_ptr<MemorySource> source{};  // the bucket; null: one without faults
   // Replaces the file system, for instance by one that takes writes.
   std::function<std::unique_ptr<FileSystem>(std::unique_ptr<FileSystem>, Catalog&, PageStore*,
@@ -68,6 +70,8 @@ class TreeRig {
     entry.policy.uid = options.uid;
     entry.policy.gid = options.gid;
     entry.policy.umask = options.umask;
+    entry.policy.write = options.write;
+    entry.policy.paths = options.paths;
     LEAT_CHECK(catalog->mount(std::move(entry), source).has_value());
   }
   ~TreeRig() {

@@ -7,7 +7,7 @@ build_packages=(
   ca-certificates make cmake ninja-build ccache pkg-config dpkg-dev meson git python3
   clang-19 lld-19 llvm-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev
   libboost1.81-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  liburing-dev libncurses-dev libnuma-dev libre2-dev libssl-dev zlib1g-dev libisal-dev nasm
+  liburing-dev libncurses-dev libnuma-dev libre2-dev libssl-dev zlib1g-dev libisal-dev libsqlite3-dev nasm
   libgtest-dev libgmock-dev
 )
 test_packages=(

@@ -151,6 +151,22 @@ void add_mounts(const DaemonStatus& status, Findings& findings) {
   }
 }
 
+// Writes that wait for a store that does not take them.
+void add_unsent(const DaemonStatus& status, Findings& findings) {
+  for (const MountView& mount : status.mounts) {
+    if (!mount.unsent || mount.unsent->error.empty()) continue;
+    findings.push_back(
+        {.level = Level::kProblem,
+         .name = "daemon.unsent",
+         .subject = mount.path,
+         .what = fmt::format("{} changes with {} are not in the store: {}", mount.unsent->changes,
+                             format_bytes(mount.unsent->bytes), mount.unsent->error),
+         .cost = "others do not see them, and a full staging area stops writers",
+         .action = fmt::format("mend that; it is tried again by itself, and by 'leat flush {}'",
+                               mount.path)});
+  }
+}
+
 void add_clusters(const DaemonStatus& status, Findings& findings) {
   for (const ClusterMembershipView& cluster : status.clusters) {
     if (cluster.trouble.empty()) continue;
@@ -180,6 +196,7 @@ Findings status_findings(const DaemonStatus& status, const std::vector<ErrorView
   add_directories(status, findings);
   add_process(status, findings);
   add_mounts(status, findings);
+  add_unsent(status, findings);
   add_clusters(status, findings);
   for (Finding& finding : path_findings(errors, now)) findings.push_back(std::move(finding));
   add_stores(status, findings);

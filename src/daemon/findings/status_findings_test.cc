@@ -49,6 +49,17 @@ TEST(StatusFindings, ADaemonThatIsWellHasNone) {
   EXPECT_THAT(status_findings(well(), {}, kNow), IsEmpty());
 }
 
+TEST(StatusFindings, UnsentChangesOfAFailingStore) {
+  DaemonStatus status = well();
+  status.mounts = {{.path = "/m", .own_fuse_mount = false, .unsent = UnsentView{.changes = 3}},
+                   {.path = "/n",
+                    .own_fuse_mount = false,
+                    .unsent = UnsentView{.changes = 2, .bytes = 10, .error = "no access"}}};
+  EXPECT_THAT(lines(status_findings(status, {}, kNow)),
+              ElementsAre("problem daemon.unsent /n: 2 changes with 10 B are not in the store: no "
+                          "access"));
+}
+
 TEST(StatusFindings, AWorkerThatRefusesIsAProblem) {
   DaemonStatus status = well();
   status.clusters = {{.role = "worker", .name = "good"},

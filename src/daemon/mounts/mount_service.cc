@@ -7,12 +7,20 @@
 
 #include "daemon/mounts/mount_settings.h"
 #include "daemon/mounts/mount_target.h"
+#include "daemon/mounts/unsent_view.h"
 #include "source/file/file_pool.h"
 #include "source/io_timeout.h"
 #include "telemetry/log.h"
 
 namespace leat {
 namespace {
+
+const MetricFamily kUnsentChanges(MetricType::kGauge, "leat_mounts_unsent_changes",
+                                  "Changes that stores do not have yet (write=back)", "",
+                                  Stability::kExperimental);
+const MetricFamily kUnsentBytes(MetricType::kGauge, "leat_mounts_unsent_bytes",
+                                "Bytes of files that stores do not have yet (write=back)", "",
+                                Stability::kExperimental);
 
 constexpr std::string_view kClusterScheme = "leat";
 // With a longer io_timeout the kernel does not bound requests (FuseServerOptions::request_timeout).
@@ -48,7 +56,9 @@ MountService::MountService(MountServiceOptions options, Catalog& catalog, Fetche
       store_(store),
       sources_(sources),
       executor_(executor),
-      restoring_(options_.takeover_state != nullptr && options_.takeover_state->enabled()) {
+      restoring_(options_.takeover_state != nullptr && options_.takeover_state->enabled()),
+      unsent_changes_(kUnsentChanges, [this] { return static_cast<double>(all_unsent().changes); }),
+      unsent_bytes_(kUnsentBytes, [this] { return static_cast<double>(all_unsent().bytes); }) {
   catalog_.set_change_listener([this](const CatalogChange& change) { on_catalog_change(change); });
 }
 
@@ -298,6 +308,13 @@ Task<Result<>> MountService::unmount(Context context, std::string path, bool laz
     co_return closed;
   }
   keep_for_open_files(entry);
+  // Files with a failed save, while the mount is known.
+  if (!entry->lingers()) {
+    co_await executor_.blocking([this, entry] {
+      save_all(*entry);
+      return true;
+    });
+  }
   const EntryPtr outer = outer_mount(entry);
   if (outer) mark_invalidation_pending(outer);
   (void)catalog_.unmount(path);
@@ -431,30 +448,6 @@ Task<> MountService::destroy(EntryPtr entry) {
     sources.swap(entry->lingering_sources);
   }
   for (const auto& [id, source] : sources) sources_.remove(source);
-}
-
-std::vector<MountView> MountService::views() const {
-  std::vector<MountView> views;
-  std::lock_guard lock(mutex_);
-  for (const auto& [path, entry] : entries_) {
-    if (entry->shown) views.push_back(current_view(*entry));
-  }
-  return views;
-}
-
-// Passthrough may have failed since the mount.
-MountView MountService::current_view(const Entry& entry) {
-  MountView view = entry.view;
-  if (!entry.server) return view;
-  FuseFeatures features = entry.server->features();
-  view.features = {{"passthrough", features.passthrough},
-                   {"io_uring", features.io_uring},
-                   {"no_open", features.no_open},
-                   {"readdirplus", features.readdirplus},
-                   {"survives", features.survives}};
-  view.passthrough_off = std::move(features.passthrough_off);
-  view.passthrough_files = entry.server->stats().passthrough_files;
-  return view;
 }
 
 void MountService::close_if_empty() {

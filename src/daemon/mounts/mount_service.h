@@ -25,6 +25,7 @@
 #include "runtime/executor.h"
 #include "runtime/gate.h"
 #include "runtime/semaphore.h"
+#include "telemetry/metrics.h"
 #include "vfs/inspection_file_system.h"
 
 namespace leat {
@@ -44,8 +45,10 @@ struct MountServiceOptions {
   // Loads trees that are read at random, for mounts with load=auto; may be null, outlives the
   // service.
   EpochListener* epochs = nullptr;
-  // On a local disk: the content of files that are being written, in files without a name.
+  // On a local disk: the content of files that are being written, in files without a name. Also,
+  // in `writes`, the changes that stores do not have yet, of at most so many bytes a mount.
   std::string staging_directory{};
+  uint64_t staging_bytes_max = UINT64_MAX;
   // Called when the last mount is removed, on any thread.
   std::function<void()> on_empty;
   // Returns the content of `.leat` for a mount at `folder` with `files`; null: no mount has one.
@@ -89,6 +92,8 @@ class MountService {
   // kBusy if it is in use, or has a mount inside. Keeps source and options.
   Task<Result<MountView>> move(Context context, MountMove move);
   Task<Result<>> unmount(Context context, std::string path, bool lazy);
+  // As DaemonApi says. Mounts that take no writes have nothing to send.
+  Task<Result<FlushView>> flush(Context context, FlushRequest request);
   std::vector<MountView> views() const;
   // Returns the recent errors of each folder (vfs/recent_errors.h), newest first.
   std::vector<ErrorView> errors() const;
@@ -185,9 +190,15 @@ class MountService {
   Task<Result<>> start_server(EntryPtr entry);
   Task<Result<>> restore_lingering(Context context, SavedMount saved);
   Task<> drop(EntryPtr entry);
-  // Blocks.
+  static UnsentChanges unsent_of(const Entry& entry);
+  // Block. The second one ends writing.
+  void save_all(const Entry& entry);
   void save_written(const Entry& entry);
-  std::unique_ptr<FileSystem> make_file_system(const EntryPtr& entry, MemfdRecordTable* records);
+  // Blocks.
+  Result<std::unique_ptr<FileSystem>> make_file_system(const EntryPtr& entry,
+                                                       MemfdRecordTable* records);
+  // Returns the directory for changes that the store of a mount does not have yet.
+  std::string journal_directory(const std::string& folder) const;
   Result<> inherit(const EntryPtr& entry, uint64_t number);
   Result<> save_connection(const EntryPtr& entry, const MemfdRecordTable& records);
   // Writes the state for a successor. Call after each change of a mount.
@@ -221,6 +232,9 @@ class MountService {
   Task<> destroy(EntryPtr entry);
   void on_catalog_change(const CatalogChange& change);
   std::vector<std::shared_ptr<FileSystem>> file_systems() const;
+  UnsentChanges all_unsent() const;
+  // Those that show something at or below the path.
+  std::vector<std::shared_ptr<FileSystem>> file_systems_at(const std::string& path) const;
 
   const MountServiceOptions options_;
   Catalog& catalog_;
@@ -235,12 +249,13 @@ class MountService {
   Semaphore notifications_{4};
 
   std::mutex save_mutex_;     // taken before mutex_ and that of TakeoverState
-  mutable std::mutex mutex_;  // leaf
+  mutable std::mutex mutex_;  // taken before those of file systems
   bool closed_ = false;
   bool restoring_;  // until finish_restore()
   std::map<std::string, EntryPtr> entries_;
   std::vector<EntryPtr> stopped_for_takeover_;
   std::set<EntryPtr> lingering_;  // lazily unmounted, still serve open files
+  const Gauge unsent_changes_, unsent_bytes_;
 };
 
 }  // namespace leat

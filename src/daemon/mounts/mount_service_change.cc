@@ -292,6 +292,17 @@ Task<Result<MountView>> MountService::move(Context context, MountMove move) {
   EntryPtr from = *claimed;
   MountRequest request = from->request;
   request.path = move.to;
+  // They belong to the folder: another one would neither show nor send them.
+  const UnsentChanges unsent = unsent_of(*from);
+  if (unsent.changes > 0 || unsent.local_bytes > 0) {
+    unclaim(from);
+    co_return error(
+        StatusCode::kBusy,
+        fmt::format("cannot move {} to {}: its store does not have all that was written; "
+                    "'leat flush {}' waits for that, and files with write=local have to "
+                    "be removed",
+                    move.from, move.to, move.from));
+  }
   Result<EntryPtr> reserved = reserve(request, from->url);
   const EntryPtr outer = outer_mount(from);
   const EntryPtr into = reserved ? outer_mount(*reserved) : nullptr;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/hash.h"
+#include "base/units.h"
 #include "daemon/mounts/mount_service.h"
 #include "daemon/mounts/mount_settings.h"
 #include "frontends/fuse/connection/mount_point.h"
@@ -45,7 +47,8 @@ Task<Result<>> MountService::start_server(EntryPtr entry) {
     }
   }
   options.records = records.get();
-  std::unique_ptr<FileSystem> made = make_file_system(entry, records.get());
+  auto make = [&] { return make_file_system(entry, records.get()); };
+  LEAT_CO_TRY(std::unique_ptr<FileSystem> made, co_await executor_.blocking(make));
   // The records live as long as the last user of the file system.
   std::shared_ptr<FileSystem> file_system(made.release(),
                                           [records](FileSystem* last) { delete last; });
@@ -73,8 +76,8 @@ Task<Result<>> MountService::start_server(EntryPtr entry) {
   co_return Result<>();
 }
 
-std::unique_ptr<FileSystem> MountService::make_file_system(const EntryPtr& entry,
-                                                           MemfdRecordTable* records) {
+Result<std::unique_ptr<FileSystem>> MountService::make_file_system(const EntryPtr& entry,
+                                                                   MemfdRecordTable* records) {
   const std::string& folder = entry->request.path;
   const bool set = !options_.disabled_features.contains(FuseFeature::kReadAhead);
   const uint64_t read_around = set ? entry->options.kernel_readahead : kKernelReadAhead;
@@ -87,17 +90,27 @@ std::unique_ptr<FileSystem> MountService::make_file_system(const EntryPtr& entry
        .executor = entry->options.prefetch_next_files ? &executor_ : nullptr,
        .epochs = entry->options.load == MountLoad::kAuto ? options_.epochs : nullptr});
   if (entry->options.writable) {
-    files = std::make_unique<WritableFileSystem>(
-        std::move(files), folder, catalog_, store_, executor_,
-        WritingOptions{.staging_directory = options_.staging_directory});
+    WritingOptions writing{.staging_directory = options_.staging_directory,
+                           .journal_directory = journal_directory(folder),
+                           .owner = entry->url.to_string()};
+    writing.uploads.bytes_max = options_.staging_bytes_max;
+    auto writable = std::make_unique<WritableFileSystem>(std::move(files), folder, catalog_, store_,
+                                                         executor_, std::move(writing));
+    LEAT_CHECK_OK(writable->restore());
+    files = std::move(writable);
   }
   if (!entry->request.inspection || !options_.inspection) return files;
   std::vector<VirtualFile> inspection = options_.inspection(folder, *files);
   return with_inspection(std::move(files), std::move(inspection));
 }
 
+std::string MountService::journal_directory(const std::string& folder) const {
+  const std::string name = folder.substr(folder.rfind('/') + 1);
+  return fmt::format("{}/writes/{}-{:016x}", options_.staging_directory, name, hash_bytes(folder));
+}
+
 // Files that could not be saved when they were closed get one more attempt.
-void MountService::save_written(const Entry& entry) {
+void MountService::save_all(const Entry& entry) {
   NamespaceChanges* const changes =
       entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
   if (changes == nullptr) return;
@@ -106,6 +119,21 @@ void MountService::save_written(const Entry& entry) {
     log::error("{} ended with files that were not saved, and they are lost: {}", entry.view.path,
                saved.error().to_string());
   }
+}
+
+void MountService::save_written(const Entry& entry) {
+  NamespaceChanges* const changes =
+      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  if (changes == nullptr) return;
+  save_all(entry);
+  executor_.block_on(changes->stop());
+  const UnsentChanges unsent = changes->unsent();
+  if (unsent.changes == 0) return;
+  log::warning(
+      "{} ended with {} changes ({}) that its store does not have; they are in {}, and are "
+      "sent when {} is mounted there again",
+      entry.view.path, unsent.changes, format_bytes(unsent.bytes),
+      journal_directory(entry.request.path), entry.view.source);
 }
 
 Result<> MountService::save_connection(const EntryPtr& entry, const MemfdRecordTable& records) {

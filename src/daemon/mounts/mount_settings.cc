@@ -35,6 +35,15 @@ Result<> check_opens(const MountOptions& options, const Policy& policy) {
         "a mount that takes writes needs opens, which are disabled in this mount (no_open, "
         "profile small-files); remove one of the two options");
   }
+  auto writes = [](const PathPolicy& of) { return of.write != WriteMode::kThrough; };
+  const bool modes = writes(policy) || std::ranges::any_of(policy.paths, [&](const auto& below) {
+                       return writes(below.policy);
+                     });
+  if (modes && !options.writable) {
+    return error(StatusCode::kInvalidArgument,
+                 "write=back and write=local are modes of a mount that takes writes; add "
+                 "--writable");
+  }
   if (!options.no_open || !asked) return {};
   return error(StatusCode::kInvalidArgument,
                "freshness=validate requests the version at each open, and opens are disabled in "

@@ -138,6 +138,9 @@ class RecordingDaemon : public DaemonApi {
     changed = change;
     co_return MountView{.path = change.path, .paths = {{"a", {{"pin", "true"}}}}};
   }
+  Task<Result<FlushView>> flush(Context, FlushRequest request) override {
+    co_return FlushView{.done = request.path == "/done", .unsent = {.changes = 3, .bytes = 5}};
+  }
   Task<Result<MountView>> move_mount(Context, MountMove move) override {
     moved = move;
     co_return MountView{.path = move.to};

@@ -96,6 +96,24 @@ void decode(const Json& json, MountView& view) {
   get(json, "passthrough_off", view.passthrough_off);
   get(json, "passthrough_files", view.passthrough_files);
   get(json, "empty", view.empty);
+  if (json.contains("unsent")) decode(json["unsent"], view.unsent.emplace());
+}
+
+void decode(const Json& json, UnsentView& view) {
+  get(json, "changes", view.changes);
+  get(json, "bytes", view.bytes);
+  get(json, "local_bytes", view.local_bytes);
+  get(json, "oldest_seconds", view.oldest_seconds);
+  get(json, "error", view.error);
+}
+
+void decode(const Json& json, FlushRequest& request) {
+  require_bytes(json, "path", request.path);
+}
+
+void decode(const Json& json, FlushView& view) {
+  get(json, "done", view.done);
+  if (json.contains("unsent")) decode(json["unsent"], view.unsent);
 }
 
 void decode(const Json& json, MountChange& change) {
@@ -127,9 +145,29 @@ Json to_json(const MountView& view) {
                {"passthrough_off", view.passthrough_off},
                {"passthrough_files", view.passthrough_files}});
   if (view.empty) json["empty"] = true;
+  if (view.unsent) json["unsent"] = to_json(*view.unsent);
   put_bytes(json, "path", view.path);
   put_bytes(json, "source", view.source);
   return json;
+}
+
+Json to_json(const UnsentView& view) {
+  Json json{{"changes", view.changes},
+            {"bytes", view.bytes},
+            {"local_bytes", view.local_bytes},
+            {"oldest_seconds", view.oldest_seconds}};
+  if (!view.error.empty()) json["error"] = view.error;
+  return json;
+}
+
+Json to_json(const FlushRequest& request) {
+  Json json = Json::object();
+  put_bytes(json, "path", request.path);
+  return json;
+}
+
+Json to_json(const FlushView& view) {
+  return {{"done", view.done}, {"unsent", to_json(view.unsent)}};
 }
 
 Json to_json(const MountChange& change) {

@@ -10,5 +10,8 @@ void decode(const Json& json, MountRequest& request);
 void decode(const Json& json, MountView& view);
 void decode(const Json& json, MountChange& change);
 void decode(const Json& json, MountMove& move);
+void decode(const Json& json, UnsentView& view);
+void decode(const Json& json, FlushRequest& request);
+void decode(const Json& json, FlushView& view);
 
 }  // namespace leat

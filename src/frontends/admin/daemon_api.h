@@ -41,6 +41,17 @@ struct MountRequest {
   mode_t umask = 022;
 };
 
+// Changes of a mount that its store does not have yet (write=back). A read-only mount has none.
+struct UnsentView {
+  uint64_t changes = 0;
+  uint64_t bytes = 0;
+  uint64_t local_bytes = 0;   // of write=local, which are never sent
+  double oldest_seconds = 0;  // age of the first of them
+  std::string error{};        // of the last attempt; empty after a success
+
+  friend bool operator==(const UnsentView&, const UnsentView&) = default;
+};
+
 struct MountView {
   std::string path{};
   std::string source{};    // without options
@@ -57,6 +68,7 @@ struct MountView {
   std::string passthrough_off{};           // why passthrough is off
   uint64_t passthrough_files = 0;          // open now and read by the kernel itself
   bool empty = false;                      // set on creation if nothing is under the mount's prefix
+  std::optional<UnsentView> unsent{};
   uid_t uid = 0;
   gid_t gid = 0;
   mode_t umask = 022;
@@ -69,6 +81,16 @@ struct MountChange {
   std::string path{};
   OptionValues set{};
   std::vector<std::string> unset{};  // back to their defaults
+};
+
+// Sends everything at and below `path` to the store.
+struct FlushRequest {
+  std::string path{};
+};
+
+struct FlushView {
+  bool done = false;
+  UnsentView unsent{};  // of the mounts there
 };
 
 struct MountMove {
@@ -281,6 +303,8 @@ class DaemonApi {
   // Both return when the change is in effect, with the mount.
   virtual Task<Result<MountView>> change_mount(Context context, MountChange change) = 0;
   virtual Task<Result<MountView>> move_mount(Context context, MountMove move) = 0;
+  // Waits a second at most. Fails with the first attempt of the store that fails.
+  virtual Task<Result<FlushView>> flush(Context context, FlushRequest request) = 0;
   virtual std::vector<MountView> mounts() const = 0;
   virtual DaemonStatus status() const = 0;
   virtual HistoryView history() const = 0;

@@ -25,6 +25,7 @@ void MountRoutes::add_to(HttpRouter& router) {
   add("DELETE", "/v1/mounts", &MountRoutes::unmount);
   add("POST", "/v1/mounts/change", &MountRoutes::change);
   add("POST", "/v1/mounts/move", &MountRoutes::move);
+  add("POST", "/v1/mounts/flush", &MountRoutes::flush);
 }
 
 Task<HttpResponse> MountRoutes::list(Context, HttpRequest) {
@@ -61,6 +62,14 @@ Task<HttpResponse> MountRoutes::move(Context context, HttpRequest request) {
   if (!wanted) co_return error_response(wanted.error());
   Result<MountView> moved = co_await daemon_.move_mount(std::move(context), *std::move(wanted));
   co_return answer(200, moved);
+}
+
+Task<HttpResponse> MountRoutes::flush(Context context, HttpRequest request) {
+  Result<FlushRequest> wanted = body_of(request, &FlushRequest::path);
+  if (!wanted) co_return error_response(wanted.error());
+  const Result<FlushView> flushed = co_await daemon_.flush(std::move(context), *std::move(wanted));
+  if (!flushed) co_return error_response(flushed.error());
+  co_return HttpResponse::json(200, dump_json(to_json(*flushed)));
 }
 
 }  // namespace leat

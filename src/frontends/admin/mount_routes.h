@@ -20,6 +20,7 @@ class MountRoutes {
   Task<HttpResponse> unmount(Context context, HttpRequest request);
   Task<HttpResponse> change(Context context, HttpRequest request);
   Task<HttpResponse> move(Context context, HttpRequest request);
+  Task<HttpResponse> flush(Context context, HttpRequest request);
 
   DaemonApi& daemon_;
 };

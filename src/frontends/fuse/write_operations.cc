@@ -138,19 +138,22 @@ void write(fuse_req_t request, fuse_ino_t node, const char* bytes, size_t size, 
                                     offset, Bytes(std::move(copy))));
 }
 
-void save(fuse_req_t request, NodeId node) {
+using Saving = Task<Result<>> (WritableFile::*)(Context);
+
+void save(fuse_req_t request, NodeId node, Saving saving) {
   std::shared_ptr<OpenFile> file = written_file(request, node);
   if (!file) return;
-  spawn_result(request, node, {}, RequestKind::kSave,
-               [file](Context context) { return file->writable()->flush(std::move(context)); });
+  spawn_result(request, node, {}, RequestKind::kSave, [file, saving](Context context) {
+    return (file->writable()->*saving)(std::move(context));
+  });
 }
 
 void flush(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
-  save(request, node);
+  save(request, node, &WritableFile::flush);
 }
 
 void fsync(fuse_req_t request, fuse_ino_t node, int, fuse_file_info*) {
-  save(request, node);
+  save(request, node, &WritableFile::synchronise);
 }
 
 // The store has each change of a name before the change is answered.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WritableFileSystem: attributes that a store keeps.
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <utility>
@@ -125,6 +126,17 @@ Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodeP
     wanted = attributes_of(*node);
   }
   LEAT_CO_TRY(const Place place, place_of(parent, name));
+  if (is_behind(place)) {
+    LEAT_CO_TRY(const bool queued, co_await requeue_attributes(node));
+    if (queued) co_return Result<>();
+    if (mode_of(place) == WriteMode::kLocal && !staged_of(*node)) {
+      co_return error(StatusCode::kPermissionDenied,
+                      fmt::format("{} is in the store, and what is changed here is not to get "
+                                  "there (write=local); copy it",
+                                  place.path));
+    }
+    LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
+  }
   Source& source = *place.mount->source;
   const SourceCapabilities& store = source.capabilities();
   if (!store.attributes && !store.sets_attributes) co_return Result<>();

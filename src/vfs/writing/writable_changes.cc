@@ -27,8 +27,13 @@ std::string as_directory(std::string key) {
 
 Result<WritableFileSystem::Place> WritableFileSystem::place_of(const WrittenNodePtr& parent,
                                                                std::string_view name) const {
+  Result<Place> place = place_in(full_path(*parent), name);
+  return place;
+}
+
+Result<WritableFileSystem::Place> WritableFileSystem::place_in(const std::string& directory,
+                                                               std::string_view name) const {
   Place place;
-  const std::string directory = full_path(*parent);
   place.path = join_path(directory, name);
   for (const MountPtr& mount : catalog_.mounts()) {
     if (mount->entry.path == place.path || is_at_or_below(mount->entry.path, place.path)) {
@@ -145,6 +150,10 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
     std::lock_guard lock(nodes_.mutex());
     if (!parent->linked) co_return forgotten(id);
   }
+  if (is_behind(place)) {
+    Result<NodeAttributes> made = co_await make_directory_behind(context, parent, name, as);
+    co_return made;
+  }
   WriteRequest request{.key = as_directory(place.key)};
   LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
   co_await refresh(context, place.path);
@@ -182,6 +191,13 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_symlink(Context context, N
                                 source.name()));
   }
   LEAT_CO_CHECK_OK(co_await require_missing(context, id, name, place));
+  if (mode_of(place) == WriteMode::kLocal) {
+    co_return error(StatusCode::kUnsupported,
+                    fmt::format("cannot make {}: a symbolic link is made in the store, and "
+                                "write=local keeps changes from there",
+                                place.path));
+  }
+  if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, {}));
   const WallTime now = options_.wall_clock();
   WriteRequest request{.key = place.key,
                        .condition = {.absent = store.write_if_absent},
@@ -239,6 +255,12 @@ Task<Result<>> WritableFileSystem::remove_file(Context context, NodeId id, std::
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
   co_await keep_content(context, node);
+  if (is_behind(place)) {
+    Result<> removed = co_await remove_behind(context, parent, node);
+    drop_saved(node);
+    if (removed) note_changed(*parent);
+    co_return removed;
+  }
   bool in_store;
   {
     std::lock_guard lock(nodes_.mutex());
@@ -271,7 +293,7 @@ Task<Result<>> WritableFileSystem::require_empty(Context context, WrittenNodePtr
   {
     std::lock_guard lock(nodes_.mutex());
     empty = std::ranges::none_of(directory->children,
-                                 [](const auto& child) { return child.second->staged != nullptr; });
+                                 [](const auto& child) { return child.second->is_own(); });
   }
   std::string token;
   while (empty) {
@@ -293,6 +315,14 @@ Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, 
   LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, id, name));
   const WrittenNodePtr& node = held.node();
   if (!node->is_directory()) co_return error(StatusCode::kNotDirectory, place.path);
+  if (is_behind(place)) {
+    if (!co_await shows_nothing(context, node)) {
+      co_return error(StatusCode::kNotEmpty, place.path + " is not empty");
+    }
+    Result<> removed = co_await remove_behind(context, parent, node);
+    if (removed) note_changed(*parent);
+    co_return removed;
+  }
   LEAT_CO_CHECK_OK(co_await require_empty(context, node, place));
   LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
   const std::string key = as_directory(place.key);
@@ -311,8 +341,8 @@ Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, 
 Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   const WrittenNodePtr parent = find(op.parent), new_parent = find(op.new_parent);
   if (!parent || !new_parent) co_return forgotten(parent ? op.new_parent : op.parent);
-  LEAT_CO_TRY(const Place from, place_of(parent, op.name));
-  LEAT_CO_TRY(const Place to, place_of(new_parent, op.new_name));
+  LEAT_CO_TRY(Place from, place_of(parent, op.name));
+  LEAT_CO_TRY(Place to, place_of(new_parent, op.new_name));
   if (from.mount->entry.path != to.mount->entry.path) {
     co_return error(StatusCode::kCrossDevice,
                     fmt::format("{} and {} are in different mounts", from.path, to.path));
@@ -345,16 +375,20 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     if (!permit) co_return Error(permit.error());
     permits.push_back(*std::move(permit));
   }
-  Result<> renamed;
-  if (node->is_directory()) {
-    renamed = co_await rename_directory(context, node, replaced, from, to);
-  } else {
-    renamed = co_await rename_file(context, node, replaced, from, to);
+  bool behind = is_behind(from) || is_behind(to);
+  Result<Semaphore::Permit> tree;
+  if (behind) {
+    // Before all others wait for it.
+    if (node->is_directory()) LEAT_CO_CHECK_OK(co_await drain_stored(context, node, from, to));
+    tree = co_await enter_tree(context, node->is_directory() ? kTreeChangesMax : 1);
+    if (!tree) co_return Error(tree.error());
+    LEAT_CO_TRY(from, place_of(parent, op.name));
+    LEAT_CO_TRY(to, place_of(new_parent, op.new_name));
+    LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
   }
-  // Also after a failure, since the store may have done it.
-  co_await refresh(Context::background(), from.path);
-  co_await refresh(Context::background(), to.path);
-  if (!renamed) co_return renamed;
+  if (!behind) {
+    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to));
+  }
   {
     std::lock_guard lock(nodes_.mutex());
     if (replaced) nodes_.unlink(*replaced);
@@ -370,6 +404,20 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   note_changed(*parent);
   note_changed(*new_parent);
   co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodePtr node,
+                                                   WrittenNodePtr replaced, Place from, Place to) {
+  Result<> renamed;
+  if (node->is_directory()) {
+    renamed = co_await rename_directory(context, node, replaced, from, to);
+  } else {
+    renamed = co_await rename_file(context, node, replaced, from, to);
+  }
+  // Also after a failure, since the store may have done it.
+  co_await refresh(Context::background(), from.path);
+  co_await refresh(Context::background(), to.path);
+  co_return renamed;
 }
 
 std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& directory) const {
@@ -464,8 +512,15 @@ Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context,
       std::lock_guard lock(nodes_.mutex());
       ++node->opens;  // as an open, a truncation and a close
     }
-    Result<> done = co_await stage(context, node, *change.size == 0);
-    if (done) done = co_await staged_of(*node)->truncate(context, *change.size);
+    Result<bool> done = false;
+    while (done && !*done) {
+      const Result<> staged = co_await stage(context, node, *change.size == 0);
+      if (staged) {
+        done = co_await staged_of(*node)->truncate(context, *change.size);
+      } else {
+        done = Error(staged.error());
+      }
+    }
     if (done) note_written(*node);
     const Result<> closed = co_await close(context, node);
     if (!done) co_return Error(done.error());

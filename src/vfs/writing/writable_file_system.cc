@@ -10,7 +10,6 @@
 
 #include "telemetry/log.h"
 #include "vfs/forgotten_node.h"
-#include "vfs/listed_directory.h"
 
 namespace leat {
 namespace {
@@ -20,6 +19,15 @@ constexpr Clock::duration kWrittenFor = std::chrono::seconds(1);
 
 // Lookups of a name that changes meanwhile.
 constexpr int kLookupAttempts = 10;
+
+// Returns whether the store's name is not shown, since the change is not there yet.
+bool hides(const WrittenNode& directory, std::string_view name) {
+  return !directory.in_store || directory.removed.contains(name);
+}
+
+Error missing(std::string_view name) {
+  return error(StatusCode::kNotFound, fmt::format("there is no {}", name));
+}
 
 bool is_writing(int flags) {
   return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
@@ -37,6 +45,10 @@ WritableFileSystem::WritableFileSystem(std::unique_ptr<FileSystem> below, std::s
       executor_(executor),
       options_(std::move(options)),
       nodes_([this](NodeId node, uint64_t count) { below_->forget(node, count); }) {}
+
+WritableFileSystem::~WritableFileSystem() {
+  if (uploads_) executor_.block_on(uploads_->stop());
+}
 
 // ---- names
 
@@ -99,6 +111,7 @@ Task<Result<NodeId>> WritableFileSystem::find_below(Context context, WrittenNode
     if (!node->linked) co_return forgotten(node->id);
     parent = node->parent;
     name = node->name;
+    if (node->is_directory() && !node->in_store) co_return missing(name);
   }
   LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
   LEAT_CO_TRY(const NodeAttributes found, co_await below_->lookup(context, directory, name));
@@ -127,11 +140,13 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNod
   {
     std::lock_guard lock(nodes_.mutex());
     outdated = parent->changes != changes;
-    if (!parent->linked || outdated) {
+    const bool shown_below = nodes_.child(*parent, name) || !hides(*parent, name);
+    if (!parent->linked || outdated || !shown_below) {
+      outdated = outdated || !shown_below;
       unused = found.node;
     } else {
       WrittenNodePtr node = nodes_.child(*parent, name);
-      const bool own = node && node->staged != nullptr;
+      const bool own = node && node->is_own();
       const bool same = node && !own && node->kind == found.kind &&
                         (node->is_directory() || node->below == found.node ||
                          (version && version->version == node->version));
@@ -163,7 +178,12 @@ bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_
   std::lock_guard lock(nodes_.mutex());
   if (parent->changes != changes) return false;
   const WrittenNodePtr node = nodes_.child(*parent, name);
-  if (node && !node->staged) nodes_.unlink(*node);
+  if (!node || node->is_own()) return true;
+  if (nodes_.has_own_below(*node)) {
+    node->in_store = false;  // what is in it here is shown, and makes it again in the store
+    return false;
+  }
+  nodes_.unlink(*node);
   return true;
 }
 
@@ -182,10 +202,11 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
     parent = nodes_.find(id);
     if (!parent) return forgotten(id);
     const WrittenNodePtr node = nodes_.child(*parent, name);
-    if (node && node->staged) {
+    if (node && node->is_own()) {
       ++node->lookups;
       return describe(*node, known_below(*node));
     }
+    if (hides(*parent, name)) return missing(name);
     if (!nodes_.has_below(*parent) || must_learn(*parent, name)) return std::nullopt;
     directory = parent->below;
     changes = parent->changes;
@@ -261,7 +282,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_attributes(NodeId 
     std::lock_guard lock(nodes_.mutex());
     node = nodes_.find(id);
     if (!node) return forgotten(id);
-    if (node->staged || (node->below == 0 && !node->linked)) {
+    if (node->is_own() || (node->below == 0 && !node->linked)) {
       return describe(*node, known_below(*node));
     }
     if (node->linked && !nodes_.has_below(*node)) return std::nullopt;
@@ -282,36 +303,6 @@ Task<Result<NodeAttributes>> WritableFileSystem::attributes(Context context, Nod
   if (!found) co_return found;
   std::lock_guard lock(nodes_.mutex());
   co_return describe(*node, *found);
-}
-
-Task<Result<std::shared_ptr<OpenDirectory>>> WritableFileSystem::open_directory(Context context,
-                                                                                NodeId id) {
-  const WrittenNodePtr node = find(id);
-  if (!node) co_return forgotten(id);
-  LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
-  LEAT_CO_TRY(const std::shared_ptr<OpenDirectory> opened,
-              co_await below_->open_directory(context, below));
-  std::vector<Listing::Overlay> written;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    for (const auto& [name, child] : node->children) {
-      if (!child->staged) continue;
-      CatalogEntry entry;
-      entry.info.name = name;
-      entry.info.kind = child->kind;
-      entry.info.size = child->staged->size();
-      entry.mount = opened->listing()->mount();
-      written.push_back({std::move(entry)});
-    }
-  }
-  const bool as_below = written.empty();
-  ListingPtr shown = as_below ? opened->listing() : opened->listing()->with(std::move(written));
-  {
-    std::lock_guard lock(nodes_.mutex());
-    node->listing = shown;
-  }
-  co_return std::make_shared<ListedDirectory>(
-      id, std::move(shown), as_below ? opened->valid_for() : Clock::duration::zero());
 }
 
 // ---- opens

@@ -6,13 +6,20 @@
 // The path of a write is in docs/design/0014-writing.md. Thread-safe.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/gate.h"
 #include "vfs/file_system.h"
+#include "vfs/writing/upload_queue.h"
+#include "vfs/writing/write_journal.h"
 #include "vfs/writing/written_file.h"
 #include "vfs/writing/written_nodes.h"
 
@@ -20,6 +27,10 @@ namespace leat {
 
 struct WritingOptions {
   std::string staging_directory;  // exists; on a local disk
+  // For changes that the store gets later; made when it is needed. Empty: there are none.
+  std::string journal_directory{};
+  std::string owner{};  // says for which mount the journal is
+  UploadOptions uploads{};
   // Attempts to send a file where it is unknown whether the last one succeeded. The pauses between
   // them double, from 20 ms. The source repeats requests without conditions by itself.
   int save_attempts = 9;
@@ -29,11 +40,16 @@ struct WritingOptions {
 };
 
 // `below` and the result show the namespace below `root`. The references outlive the result;
-// `store` may be null. What is not saved when the result is destroyed is lost (save_all).
+// `store` may be null. What is not saved when the result is destroyed is lost (save_all). What is
+// in the journal is not. stop() before the destruction.
 class WritableFileSystem : public FileSystem, public NamespaceChanges {
  public:
   WritableFileSystem(std::unique_ptr<FileSystem> below, std::string root, Catalog& catalog,
                      PageStore* store, Executor& executor, WritingOptions options);
+  ~WritableFileSystem() override;
+
+  // Continues with the changes of the journal, if there is one. Call before anything else; blocks.
+  Result<> restore();
 
   // FileSystem.
   std::vector<ReopenedFile> take_over() override { return {}; }
@@ -80,6 +96,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<NodeAttributes>> set_attributes(Context context, NodeId node,
                                               AttributeChange change) override;
   Task<Result<>> save_all(Context context) override;
+  Task<Result<>> flush(Context context, std::string path) override;
+  UnsentChanges unsent() const override;
+  Task<> stop() override;
 
  private:
   friend class WrittenFile;
@@ -108,6 +127,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   NodeAttributes known_below(const WrittenNode& node) const;
   std::string full_path(const WrittenNode& node, std::string_view name = {}) const;
   NodeId below_id(NodeId node) const;  // 0: none
+  // Returns the names of a directory that differ from those below.
+  std::vector<Listing::Overlay> written_in(const WrittenNode& directory,
+                                           const Listing& below) const;
   std::optional<KernelInvalidation> translate(const KernelInvalidation& name) const;
   void note_changed(WrittenNode& directory);
   // Asks the store for the attributes that it keeps, unless they are known.
@@ -127,13 +149,15 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Gives the node a staged file. `empty`: the present content is not needed.
   Task<Result<>> stage(Context context, WrittenNodePtr node, bool empty);
   Task<Result<>> stage_locked(Context context, WrittenNodePtr node, bool empty);
+  Task<Result<>> stage_again(WrittenNodePtr node, std::shared_ptr<StagedFile> content, bool empty);
   // Before the content leaves the store under an open file.
   Task<> keep_content(Context context, WrittenNodePtr node);
   void note_written(WrittenNode& node);
 
   // ---- saving
-  Task<Result<>> save(Context context, WrittenNodePtr node);
-  Task<Result<>> save_locked(Context context, WrittenNodePtr node);
+  Task<Result<>> save(Context context, WrittenNodePtr node, bool ordered = false);
+  // `ordered`: as PendingChange::ordered, for one that the store gets later.
+  Task<Result<>> save_locked(Context context, WrittenNodePtr node, bool ordered = false);
   Task<Result<SourceObject>> send(Context context, Place place, WriteRequest request,
                                   std::shared_ptr<StagedFile> content);
   Task<Result<SourceObject>> send_once(Context context, Place place, WriteRequest request,
@@ -161,6 +185,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
 
   // ---- changes of names
   Result<Place> place_of(const WrittenNodePtr& parent, std::string_view name) const;
+  Result<Place> place_in(const std::string& directory, std::string_view name) const;
   Task<> refresh(Context context, std::string path);
   // A directory of an object store is not to vanish with its last name.
   Task<Result<>> keep_directory(Context context, Place place);
@@ -170,11 +195,75 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<WrittenNodes::Hold>> named(Context context, NodeId parent, std::string name);
   // Returns the files below it that are being written.
   std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;
+  Task<Result<>> rename_in_store(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
+                                 Place from, Place to);
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                              Place from, Place to);
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                                   Place from, Place to);
   Task<Result<>> require_empty(Context context, WrittenNodePtr directory, Place place);
+
+  // ---- changes that the store gets later, or never
+  WriteMode mode_of(const Place& place) const;
+  // Returns whether a change of this name is not sent at once.
+  bool is_behind(const Place& place) const;
+  std::string below_root(const std::string& path) const;  // "/a/b" of a path of the namespace
+  Result<> need_journal();
+  Task<Result<>> commit(WriteJournal::Edits edits);
+  // Sends what is pending at and below a path, below the root; "": all.
+  Task<Result<>> drain(Context context, std::string path);
+  // Held by each change from the choice of its path until it is queued; a rename of a directory
+  // holds all. Taken after the nodes' permits.
+  static constexpr uint64_t kTreeChangesMax = 1 << 16;
+  Task<Result<Semaphore::Permit>> enter_tree(Context context, uint64_t changes = 1);
+  // The same for the present name of a node.
+  Result<Place> place_of(const WrittenNode& node) const;
+  Task<Result<>> queue_save(Context context, WrittenNodePtr node, bool ordered);
+  std::function<Result<StagedFile::Reopen>(const File&, uint64_t)> keeper(
+      std::shared_ptr<QueuedChange> change, std::shared_ptr<std::string> small) const;
+  StagedFile::Reopen reopener(const PendingChange& change) const;
+  // Gives a pending change the node's attributes. False: it is in the store by now.
+  Task<Result<bool>> requeue_attributes(WrittenNodePtr node);
+  Task<Result<NodeAttributes>> make_directory_behind(Context context, WrittenNodePtr parent,
+                                                     std::string name, NewName as);
+  Task<Result<>> remove_behind(Context context, WrittenNodePtr parent, WrittenNodePtr node);
+  Task<bool> shows_nothing(Context context, WrittenNodePtr directory);
+  // Return false if the store has to rename.
+  Task<Result<bool>> rename_behind(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
+                                   Place from, Place to);
+  Task<Result<bool>> rename_directory_behind(Context context, WrittenNodePtr node,
+                                             WrittenNodePtr replaced, Place from, Place to);
+  // Withdraws pending changes, the last one first. Puts them back, and returns nothing, if one of
+  // them is in the store by now.
+  Task<std::optional<std::vector<UploadQueue::Withdrawn>>> withdraw_all(
+      std::vector<QueuedChangePtr> changes);
+  QueuedChangePtr removal_of(const WrittenNodePtr& parent, const Place& place, bool directory);
+  // Gives pending changes new places in the queue, and adds those that are new; the others go.
+  struct Moves {
+    std::vector<UploadQueue::Withdrawn> withdrawn{};
+    std::map<uint64_t, QueuedChangePtr> moved{};  // by the number before
+    std::vector<QueuedChangePtr> added{};
+    std::function<void()> settle{};  // sets the nodes' state, with their mutex
+  };
+  Task<Result<>> commit_moves(Moves moves);
+  // For what is in the store: after what is pending.
+  Task<Result<bool>> leave_to_store(Context context, Place from, Place to);
+  Task<Result<>> drain_stored(Context context, WrittenNodePtr directory, Place from, Place to);
+  void drop_content(const QueuedChange& change) const;
+
+  // ---- pending changes on their way
+  static std::string mount_of(const Place& place);  // for PendingChange
+  // kUnavailable while another mount is there.
+  Result<Place> place_of_change(const PendingChange& change) const;
+  Task<Result<>> send_change(Context context, QueuedChangePtr change);
+  Task<Result<>> send_save(Context context, QueuedChangePtr change, Place place);
+  Task<Result<>> send_directory(Context context, QueuedChangePtr change, Place place);
+  Task<Result<>> send_removal(Context context, QueuedChangePtr change, Place place);
+  Task<> end_save(WrittenNodePtr node, QueuedChangePtr change);
+  WrittenNodePtr node_at(std::string_view path);  // the caller holds the nodes' mutex
+  // Adds the directories of a path that the journal names. The caller holds the nodes' mutex.
+  WrittenNodePtr directory_at(std::string_view path);
+  void restore_change(const PendingChange& change);
 
   const std::unique_ptr<FileSystem> below_;
   const std::string root_path_;
@@ -183,6 +272,11 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Executor& executor_;
   const WritingOptions options_;
   WrittenNodes nodes_;
+  Semaphore tree_{kTreeChangesMax};
+  std::mutex journal_mutex_;  // held while the journal is opened
+  std::unique_ptr<WriteJournal> journal_;
+  std::unique_ptr<UploadQueue> uploads_;
+  std::atomic<bool> has_journal_ = false;  // both are set, and stay until stop()
 };
 
 }  // namespace leat

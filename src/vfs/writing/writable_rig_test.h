@@ -107,10 +107,17 @@ struct OpenedFile {
   WritableFile& writable() const { return *file->writable(); }
 };
 
+// Writing to the store later. A second rig with the same is the first one after a restart.
+struct RigWriting {
+  std::shared_ptr<FaultyBucket> bucket = std::make_shared<FaultyBucket>();
+  std::string journal{};
+  UploadOptions uploads{};
+};
+
 class WritableRig : public TreeRig {
  public:
-  explicit WritableRig(TreeRigOptions options = {})
-      : WritableRig(std::make_shared<Shared>(), std::move(options)) {}
+  explicit WritableRig(TreeRigOptions options = {}, RigWriting writing = {})
+      : WritableRig(std::make_shared<Shared>(std::move(writing)), std::move(options)) {}
 
   // ---- the kernel's calls
   Result<OpenedFile> create(NodeId parent, std::string name, int flags = O_RDWR | O_CREAT) {
@@ -162,6 +169,11 @@ class WritableRig : public TreeRig {
   Result<NodeAttributes> set(NodeId node, AttributeChange change) {
     return executor.block_on(changes().set_attributes(Context::background(), node, change));
   }
+  Result<> drain(std::string path = "/data") {
+    return executor.block_on(
+        changes().flush(Context::background().with_timeout(std::chrono::seconds(10)), path));
+  }
+  UnsentChanges unsent() { return changes().unsent(); }
   Result<> save_all() { return executor.block_on(changes().save_all(Context::background())); }
   NamespaceChanges& changes() { return *files->changes(kRootNode); }
 
@@ -223,11 +235,13 @@ class WritableRig : public TreeRig {
   // Time of changes that are made here.
   void set_wall_clock(WallTime now) { shared_->wall = now; }
   FileSystem& below() { return *shared_->below; }  // the file system without writes
-  FaultyBucket& bucket() { return *shared_->bucket; }
+  FaultyBucket& bucket() { return *shared_->writing.bucket; }
 
  private:
   struct Shared {
-    std::shared_ptr<FaultyBucket> bucket = std::make_shared<FaultyBucket>();
+    explicit Shared(RigWriting of) : writing(std::move(of)) {}
+
+    const RigWriting writing;
     FileSystem* below = nullptr;
     std::atomic<WallTime> wall = WallTime(std::chrono::seconds(1'800'000'000));
   };
@@ -236,16 +250,22 @@ class WritableRig : public TreeRig {
       : TreeRig(with_writes(std::move(options), shared)), shared_(std::move(shared)) {}
 
   static TreeRigOptions with_writes(TreeRigOptions options, const std::shared_ptr<Shared>& shared) {
-    options.source = shared->bucket;
+    options.source = shared->writing.bucket;
     options.decorate = [shared, root = options.root](std::unique_ptr<FileSystem> files,
                                                      Catalog& catalog, PageStore* store,
                                                      Executor& executor) {
       shared->below = files.get();
       WritingOptions writing{.staging_directory = ::testing::TempDir(),
+                             .journal_directory = shared->writing.journal,
+                             .owner = "memory://bucket",
+                             .uploads = shared->writing.uploads,
                              .save_attempts = 3,
                              .wall_clock = [shared] { return shared->wall.load(); }};
-      return std::make_unique<WritableFileSystem>(std::move(files), root, catalog, store, executor,
-                                                  std::move(writing));
+      auto made = std::make_unique<WritableFileSystem>(std::move(files), root, catalog, store,
+                                                       executor, std::move(writing));
+      const Result<> restored = made->restore();
+      EXPECT_TRUE(restored) << restored.error().to_string();
+      return made;
     };
     return options;
   }

@@ -12,6 +12,7 @@
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "vfs/writing/writable_file_system.h"
+#include "vfs/writing/write_outcome.h"
 
 namespace leat {
 namespace {
@@ -31,15 +32,6 @@ constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
 constexpr Clock::duration kPause = std::chrono::milliseconds(20);
 // Names that are tried for the content of a conflict.
 constexpr int kConflictNames = 100;
-
-bool is_unknown_outcome(StatusCode code) {
-  return code == StatusCode::kUnavailable || code == StatusCode::kTimedOut ||
-         code == StatusCode::kCancelled;
-}
-
-bool is_condition_failure(StatusCode code) {
-  return code == StatusCode::kExists || code == StatusCode::kVersionChanged;
-}
 
 std::vector<std::byte> contiguous(const Bytes& bytes) {
   std::vector<std::byte> all(bytes.size());
@@ -63,7 +55,8 @@ void WritableFileSystem::note_written(WrittenNode& node) {
 // ---- to a staged file
 
 Task<Result<>> WritableFileSystem::stage(Context context, WrittenNodePtr node, bool empty) {
-  if (!empty && staged_of(*node)) co_return Result<>();
+  const std::shared_ptr<StagedFile> present = staged_of(*node);
+  if (!empty && present && !present->is_sealed()) co_return Result<>();
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
   Result<> staged = co_await stage_locked(context, node, empty);
@@ -72,10 +65,15 @@ Task<Result<>> WritableFileSystem::stage(Context context, WrittenNodePtr node, b
 
 Task<Result<>> WritableFileSystem::stage_locked(Context context, WrittenNodePtr node, bool empty) {
   if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
-    if (!empty) co_return Result<>();
-    Result<> done = co_await staged->truncate(context, 0);
-    if (done) note_written(*node);
-    co_return done;
+    bool sealed = staged->is_sealed();
+    if (!sealed && !empty) co_return Result<>();
+    if (!sealed) {
+      LEAT_CO_TRY(const bool truncated, co_await staged->truncate(context, 0));
+      sealed = !truncated;
+    }
+    if (sealed) LEAT_CO_CHECK_OK(co_await stage_again(node, staged, empty));
+    if (empty) note_written(*node);
+    co_return Result<>();
   }
   std::shared_ptr<OpenFile> version = file_of(node)->below();
   bool linked, superseded;
@@ -111,14 +109,37 @@ Task<Result<>> WritableFileSystem::stage_locked(Context context, WrittenNodePtr 
   co_return Result<>();
 }
 
+// A sealed content stays as it is for its upload; the node goes on with a copy.
+Task<Result<>> WritableFileSystem::stage_again(WrittenNodePtr node,
+                                               std::shared_ptr<StagedFile> content, bool empty) {
+  std::shared_ptr<OpenFile> base;
+  if (!empty) base = std::make_shared<SealedFile>(content);
+  auto make = [&] {
+    return StagedFile::create(options_.staging_directory, executor_, base,
+                              empty ? 0 : content->size());
+  };
+  LEAT_CO_TRY(std::shared_ptr<StagedFile> copy, co_await executor_.blocking(make));
+  std::lock_guard lock(nodes_.mutex());
+  node->unsaved = node->is_dirty() || empty;
+  node->saved_changes = copy->changes();
+  node->staged = std::move(copy);
+  co_return Result<>();
+}
+
 Task<> WritableFileSystem::keep_content(Context context, WrittenNodePtr node) {
   {
     std::lock_guard lock(nodes_.mutex());
     if (node->opens == 0) co_return;
     ++node->opens;
   }
-  Result<> kept = co_await stage_locked(context, node, /*empty=*/false);
-  if (kept) kept = co_await staged_of(*node)->fill(context);
+  Result<> kept;
+  const std::shared_ptr<StagedFile> sealed = staged_of(*node);
+  if (sealed && sealed->is_sealed()) {
+    kept = co_await sealed->keep_open();
+  } else {
+    kept = co_await stage_locked(context, node, /*empty=*/false);
+    if (kept) kept = co_await staged_of(*node)->fill(context);
+  }
   if (!kept) {
     log::warning("programs that have {} open cannot read all of it any more: {}", full_path(*node),
                  kept.error().to_string());
@@ -129,14 +150,14 @@ Task<> WritableFileSystem::keep_content(Context context, WrittenNodePtr node) {
 
 // ---- to the store
 
-Task<Result<>> WritableFileSystem::save(Context context, WrittenNodePtr node) {
+Task<Result<>> WritableFileSystem::save(Context context, WrittenNodePtr node, bool ordered) {
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
-  Result<> saved = co_await save_locked(context, node);
+  Result<> saved = co_await save_locked(context, node, ordered);
   co_return saved;
 }
 
-Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr node) {
+Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr node, bool ordered) {
   std::shared_ptr<StagedFile> content;
   WrittenNodePtr parent;
   std::string name;
@@ -163,6 +184,11 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     attempted = node->attempted;
   }
   LEAT_CO_TRY(const Place place, place_of(parent, name));
+  if (mode_of(place) != WriteMode::kThrough) {
+    Result<> queued = co_await queue_save(context, node, ordered);
+    co_return queued;
+  }
+  if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
   request.key = place.key;
   LEAT_CO_CHECK_OK(co_await content->fill(context));
   const SourceCapabilities& store = place.mount->source->capabilities();
@@ -408,13 +434,24 @@ Task<Result<>> WritableFileSystem::close(Context context, WrittenNodePtr node) {
   co_return saved;
 }
 
-// Without a program that has the file open, its content is that of the store again.
+// Without a program that has the file open, its content is that of the store again, or of the
+// journal. What waits there is closed: descriptors would run out.
 void WritableFileSystem::drop_saved(const WrittenNodePtr& node) {
   std::shared_ptr<StagedFile> dropped;
   {
     std::lock_guard lock(nodes_.mutex());
-    const bool kept = node->linked && node->is_dirty();
-    if (node->opens == 0 && !kept) dropped = std::move(node->staged);
+    const bool dirty = node->linked && node->is_dirty();
+    const bool waits = node->linked && node->queued != 0;
+    if (node->opens == 0 && !dirty && !waits) dropped = std::move(node->staged);
+    if (node->opens == 0 && !dirty && waits && node->staged) {
+      // A copy that nobody changed has a descriptor of its own.
+      const QueuedChangePtr change = uploads_->find(node->queued);
+      if (change && change->staged != node->staged) {
+        dropped = std::exchange(node->staged, change->staged);
+        node->saved_changes = node->staged->changes();
+      }
+      node->staged->park();
+    }
   }
   nodes_.drop_if_unused(node->id);
 }

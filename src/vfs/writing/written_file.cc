@@ -41,23 +41,34 @@ Task<Result<Bytes>> WrittenFile::read(Context context, uint64_t offset, uint64_t
 }
 
 Task<Result<>> WrittenFile::write(Context context, uint64_t offset, Bytes data) {
-  LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
-  const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
-  Result<> written = co_await staged->write(context, offset, std::move(data));
-  if (written) files_.note_written(*node_);
-  co_return written;
+  bool done = false;
+  while (!done) {
+    LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
+    const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
+    LEAT_CO_TRY(done, co_await staged->write(context, offset, data));
+  }
+  files_.note_written(*node_);
+  co_return Result<>();
 }
 
 Task<Result<>> WrittenFile::allocate(Context context, int mode, uint64_t offset, uint64_t size) {
-  LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
-  const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
-  Result<> done = co_await staged->allocate(context, mode, offset, size);
-  if (done) files_.note_written(*node_);
-  co_return done;
+  bool done = false;
+  while (!done) {
+    LEAT_CO_CHECK_OK(co_await files_.stage(context, node_, /*empty=*/false));
+    const std::shared_ptr<StagedFile> staged = files_.staged_of(*node_);
+    LEAT_CO_TRY(done, co_await staged->allocate(context, mode, offset, size));
+  }
+  files_.note_written(*node_);
+  co_return Result<>();
 }
 
 Task<Result<>> WrittenFile::flush(Context context) {
   Result<> saved = co_await files_.save(context, node_);
+  co_return saved;
+}
+
+Task<Result<>> WrittenFile::synchronise(Context context) {
+  Result<> saved = co_await files_.save(context, node_, /*ordered=*/true);
   co_return saved;
 }
 

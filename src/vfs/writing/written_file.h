@@ -30,6 +30,7 @@ class WrittenFile : public WritableFile {
   Task<Result<>> write(Context context, uint64_t offset, Bytes data) override;
   Task<Result<>> allocate(Context context, int mode, uint64_t offset, uint64_t size) override;
   Task<Result<>> flush(Context context) override;
+  Task<Result<>> synchronise(Context context) override;
   bool try_close() override;
   Task<Result<>> close(Context context) override;
 

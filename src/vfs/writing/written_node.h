@@ -53,13 +53,15 @@ struct WrittenNode {
   NodeId below = 0;
   uint64_t below_epoch = 0;
 
-  bool in_store = true;  // its content was in the store, under its name
+  bool in_store = true;  // the store has something under its name
   // The version that the name has in the store, as far as we know; not known: none.
   Version version{};
   std::shared_ptr<StagedFile> staged{};  // null: the content is that of `below`
   bool conflicted = false;     // somebody else wrote it; what is written from now on is not saved
   uint64_t saved_changes = 0;  // of `staged`: those that the store has
   bool unsaved = false;        // beside the content: a new file, or new attributes
+  // The newest pending change of its content, or of the directory itself; 0: none.
+  uint64_t queued = 0;
   std::weak_ptr<WrittenFile> file{};  // its open file
   uint32_t opens = 0;
 
@@ -73,6 +75,8 @@ struct WrittenNode {
   // A directory: its last opened listing, and what was learnt ahead of lookups in its order.
   std::weak_ptr<const Listing> listing{};
   std::map<std::string, LearntAttributes, std::less<>> learnt{};
+  // A directory: names that are removed here, and in the store later, with that change's number.
+  std::map<std::string, uint64_t, std::less<>> removed{};
 
   // Attributes that were set here, or that the store keeps.
   bool attributes_known = false;  // the store was asked
@@ -83,6 +87,8 @@ struct WrittenNode {
   std::optional<WallTime> atime{}, mtime{}, ctime{};
 
   bool is_directory() const { return kind == FileKind::kDirectory; }
+  // Returns whether the file system below does not know it as it is.
+  bool is_own() const { return staged != nullptr || (is_directory() && !in_store); }
   bool is_dirty() const { return staged && (unsaved || staged->changes() != saved_changes); }
 };
 using WrittenNodePtr = std::shared_ptr<WrittenNode>;

@@ -70,6 +70,12 @@ void WrittenNodes::erase_below(const WrittenNode& node) {
   if (found != by_below_.end() && found->second == node.id) by_below_.erase(found);
 }
 
+bool WrittenNodes::has_own_below(const WrittenNode& directory) {
+  return std::ranges::any_of(directory.children, [](const auto& child) {
+    return child.second->is_own() || has_own_below(*child.second);
+  });
+}
+
 std::string WrittenNodes::path_of(const WrittenNode& node) const {
   std::vector<const WrittenNode*> chain;
   for (const WrittenNode* at = &node; at->parent; at = at->parent.get()) chain.push_back(at);

@@ -60,6 +60,9 @@ class WrittenNodes {
     return node.below != 0 && (node.id == kRootNode || node.below_epoch == epoch_);
   }
 
+  // Returns whether something in this directory is not as the file system below shows it.
+  static bool has_own_below(const WrittenNode& directory);
+
   // Path below the root, "/a/b"; "" for the root.
   std::string path_of(const WrittenNode& node) const;
 
@@ -78,7 +81,7 @@ class WrittenNodes {
  private:
   static bool is_unused(const WrittenNode& node) {
     return node.id != kRootNode && node.lookups == 0 && node.opens == 0 && !node.staged &&
-           node.children.empty();
+           node.queued == 0 && node.children.empty() && node.removed.empty();
   }
 
   void erase_below(const WrittenNode& node);

@@ -59,6 +59,8 @@ constexpr std::array kCommands = {
                  "leat unpin /mnt/train/labels", &make_unpin_command},
     CommandEntry{"refresh", kCache, "Check the store for changes below a path, and list them",
                  "leat refresh /mnt/train", &make_refresh_command},
+    CommandEntry{"flush", kCache, "Wait until the store has what was written below a path",
+                 "leat flush /mnt/train/checkpoints\n  leat flush", &make_flush_command},
     CommandEntry{"cache", kCache, "List, verify, evict, move or format the cache",
                  "leat cache ls --mount /mnt/train\n  leat cache verify\n"
                  "  leat cache evict --mount /mnt/old --all\n"

@@ -22,6 +22,7 @@ std::unique_ptr<Command> make_cp_command();
 std::unique_ptr<Command> make_load_command();
 std::unique_ptr<Command> make_free_command();
 std::unique_ptr<Command> make_refresh_command();
+std::unique_ptr<Command> make_flush_command();
 std::unique_ptr<Command> make_pin_command();
 std::unique_ptr<Command> make_unpin_command();
 std::unique_ptr<Command> make_cache_command();

@@ -8,6 +8,7 @@
 #include "apps/cli/client/mount_paths.h"
 #include "apps/cli/command/command_table.h"
 #include "base/text_table.h"
+#include "base/units.h"
 #include "config/paths.h"
 
 namespace leat {
@@ -19,6 +20,9 @@ std::string features_of(const MountView& mount) {
   if (mount.allow_other) words.emplace_back("allow-other");
   for (const auto& [name, on] : mount.features) {
     if (on) words.push_back(name);
+  }
+  if (mount.unsent && mount.unsent->changes > 0) {
+    words.push_back(fmt::format("unsent:{}", format_bytes(mount.unsent->bytes)));
   }
   return fmt::format("{}", fmt::join(words, ","));
 }

@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes that the store gets later (write=back) or never (local).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cache/store_fixture_test.h"
+#include "vfs/writing/writable_rig_test.h"
+
+namespace leat {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using testing::FaultyBucket;
+using ::testing::HasSubstr;
+using testing::OpenedFile;
+using testing::outcome;
+using testing::pattern;
+using testing::RigWriting;
+using testing::TreeRigOptions;
+using testing::WritableRig;
+
+// A folder with write=back; its rigs begin one after another, as daemons do.
+class WriteBehind : public ::testing::Test {
+ protected:
+  explicit WriteBehind(WriteMode mode = WriteMode::kBack) : mode_(mode) {
+    writing.journal = directory_.path() + "/journal";
+    writing.uploads.delay = 1h;
+    start();
+  }
+
+  void start() {
+    rig.reset();
+    rig = std::make_unique<WritableRig>(TreeRigOptions{.write = mode_}, writing);
+  }
+  void start(Clock::duration delay) {
+    writing.uploads.delay = delay;
+    start();
+  }
+  void put(const std::string& name, const std::string& text, NodeId parent = kRootNode) {
+    const Result<OpenedFile> file = rig->create(parent, name, O_RDWR | O_CREAT | O_TRUNC);
+    ASSERT_TRUE(file) << file.error().to_string();
+    ASSERT_TRUE(rig->write(*file, 0, text));
+    const Result<> closed = rig->close(*file);
+    ASSERT_TRUE(closed) << closed.error().to_string();
+  }
+  // The keys that the store gets, in their order.
+  void record_writes() {
+    writing.bucket->after = [this](std::string_view operation, const std::string& key) {
+      std::lock_guard lock(mutex_);
+      if (operation != "stat") sent_.push_back(fmt::format("{} {}", operation, key));
+      return Result<>();
+    };
+  }
+  std::vector<std::string> sent() {
+    std::lock_guard lock(mutex_);
+    return sent_;
+  }
+
+  TempDirectory directory_;
+  const WriteMode mode_;
+  RigWriting writing;
+  std::unique_ptr<WritableRig> rig;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> sent_;
+};
+
+class WriteLocal : public WriteBehind {
+ protected:
+  WriteLocal() : WriteBehind(WriteMode::kLocal) {}
+};
+
+TEST_F(WriteBehind, CloseDoesNotWaitForStore) {
+  put("x", "hello");
+  EXPECT_EQ(rig->stored("x"), "(none)");
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+  EXPECT_EQ(rig->list(kRootNode), "x:5");
+  EXPECT_EQ(rig->unsent().changes, 1u);
+  EXPECT_EQ(rig->unsent().bytes, 5u);
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "hello");
+  EXPECT_EQ(rig->unsent().changes, 0u);
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+}
+
+TEST_F(WriteBehind, SentByItselfAfterDelay) {
+  start(1ms);
+  put("x", "hello");
+  for (int wait = 0; wait < 500 && rig->unsent().changes > 0; ++wait)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(rig->stored("x"), "hello");
+}
+
+TEST_F(WriteBehind, RestartKeepsAndSends) {
+  const std::string large = pattern(300'000, 1);
+  put("small", "hello");
+  put("large", large);
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "large:300000 small:5");
+  EXPECT_EQ(rig->content(kRootNode, "small"), "hello");
+  EXPECT_EQ(rig->content(kRootNode, "large"), large);
+  EXPECT_EQ(rig->unsent().bytes, 300'005u);
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("small"), "hello");
+  EXPECT_EQ(rig->stored("large"), large);
+  start();
+  EXPECT_EQ(rig->unsent().changes, 0u);
+}
+
+TEST_F(WriteBehind, SurvivesPowerCut) {
+  put("small", "hello");
+  put("large", pattern(300'000, 1));
+  put("gone", "x");
+  ASSERT_EQ(rig->remove_file(kRootNode, "gone"), "ok");
+  // A machine without power has what is on the disk now.
+  const std::string copy = directory_.path() + "/copy";
+  std::filesystem::copy(writing.journal, copy, std::filesystem::copy_options::recursive);
+  writing.journal = copy;
+  writing.bucket = std::make_shared<FaultyBucket>();
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "large:300000 small:5");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("large"), pattern(300'000, 1));
+  EXPECT_EQ(rig->keys(), "large small");
+}
+
+TEST_F(WriteBehind, RemovedBeforeItIsSent) {
+  put("x", "hello");
+  put("y", "there");
+  ASSERT_EQ(rig->remove_file(kRootNode, "x"), "ok");
+  EXPECT_EQ(rig->list(kRootNode), "y:5");
+  EXPECT_EQ(rig->peek(kRootNode, "x"), 0u);
+  record_writes();
+  ASSERT_TRUE(rig->drain());
+  EXPECT_THAT(sent(), ElementsAre("write y"));
+}
+
+TEST_F(WriteBehind, StoredFileIsHiddenUntilStoreRemovesIt) {
+  rig->bucket().put("x", "old");
+  rig->bucket().put("y", "stays");
+  ASSERT_EQ(rig->remove_file(kRootNode, "x"), "ok");
+  EXPECT_EQ(rig->stored("x"), "old");
+  EXPECT_EQ(rig->peek(kRootNode, "x"), 0u);
+  EXPECT_EQ(rig->list(kRootNode), "y:5");
+  start();
+  EXPECT_EQ(rig->peek(kRootNode, "x"), 0u) << "after a restart";
+  EXPECT_EQ(rig->list(kRootNode), "y:5");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "(none)");
+  EXPECT_EQ(rig->peek(kRootNode, "x"), 0u);
+}
+
+TEST_F(WriteBehind, RemovedAndMadeAgain) {
+  rig->bucket().put("x", "old");
+  ASSERT_EQ(rig->remove_file(kRootNode, "x"), "ok");
+  put("x", "new");
+  EXPECT_EQ(rig->content(kRootNode, "x"), "new");
+  EXPECT_EQ(rig->list(kRootNode), "x:3");
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "x"), "new");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "new");
+  EXPECT_EQ(rig->content(kRootNode, "x"), "new");
+}
+
+TEST_F(WriteBehind, RenamePublishesAfterWhatItNames) {
+  record_writes();
+  put("metadata.tmp", "names part");
+  put("part", pattern(2 << 20, 1));
+  put("other", "x");
+  ASSERT_EQ(rig->rename(kRootNode, "metadata.tmp", kRootNode, "metadata"), "ok");
+  put("later", "y");
+  EXPECT_EQ(rig->content(kRootNode, "metadata"), "names part");
+  EXPECT_EQ(rig->peek(kRootNode, "metadata.tmp"), 0u);
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "later:1 metadata:10 other:1 part:2097152");
+  ASSERT_TRUE(rig->drain());
+  const std::vector<std::string> order = sent();
+  ASSERT_EQ(order.size(), 4u) << "no object under a temporary name";
+  EXPECT_EQ(order[2], "write metadata");
+  EXPECT_EQ(order[3], "write later");
+}
+
+TEST_F(WriteBehind, RenameReplacesStoredFile) {
+  rig->bucket().put("latest", "old");
+  put("latest.tmp", "new");
+  ASSERT_EQ(rig->rename(kRootNode, "latest.tmp", kRootNode, "latest"), "ok");
+  EXPECT_EQ(rig->content(kRootNode, "latest"), "new");
+  EXPECT_EQ(rig->stored("latest"), "old");
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "latest"), "new");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("latest"), "new");
+  EXPECT_EQ(rig->keys(), "latest");
+}
+
+TEST_F(WriteBehind, RenameWhileItIsSent) {
+  start(0ms);
+  std::atomic<bool> begun = false, go = false;
+  writing.bucket->before = [&](std::string_view operation, const std::string& key) {
+    if (operation != "write" || key != "x.tmp") return Result<>();
+    begun = true;
+    while (!go) std::this_thread::sleep_for(1ms);
+    return Result<>();
+  };
+  put("x.tmp", "hello");
+  while (!begun) std::this_thread::sleep_for(1ms);
+  std::jthread renaming([&] {
+    std::this_thread::sleep_for(20ms);
+    go = true;
+  });
+  ASSERT_EQ(rig->rename(kRootNode, "x.tmp", kRootNode, "x"), "ok");
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "x");
+  EXPECT_EQ(rig->stored("x"), "hello");
+  EXPECT_EQ(rig->list(kRootNode), "x:5");
+}
+
+TEST_F(WriteBehind, RenameOfSentFileWaitsForWhatIsBefore) {
+  put("old", "hello");
+  ASSERT_TRUE(rig->drain());
+  put("before", "x");
+  ASSERT_EQ(rig->rename(kRootNode, "old", kRootNode, "new"), "ok");
+  EXPECT_EQ(rig->keys(), "before new");
+  EXPECT_EQ(rig->content(kRootNode, "new"), "hello");
+}
+
+TEST_F(WriteBehind, DirectoryIsRenamedWithWhatIsInIt) {
+  const NodeId made = rig->make_directory(kRootNode, "tmp")->node;
+  const NodeId inner = rig->make_directory(made, "deep")->node;
+  put("a", "1", made);
+  put("b", "22", inner);
+  EXPECT_EQ(rig->bucket().changes(), 0u);
+  EXPECT_EQ(rig->list(kRootNode), "tmp/");
+  EXPECT_EQ(rig->list(made), "a:1 deep/");
+  ASSERT_EQ(rig->rename(kRootNode, "tmp", kRootNode, "final"), "ok");
+  EXPECT_EQ(rig->list(kRootNode), "final/");
+  EXPECT_EQ(rig->list(made), "a:1 deep/");
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "final/");
+  const NodeId again = rig->node(kRootNode, "final");
+  EXPECT_EQ(rig->content(rig->node(again, "deep"), "b"), "22");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("final/a"), "1");
+  EXPECT_EQ(rig->stored("final/deep/b"), "22");
+  EXPECT_EQ(rig->content(again, "a"), "1");
+  EXPECT_EQ(rig->peek(kRootNode, "tmp"), 0u);
+}
+
+TEST_F(WriteBehind, DirectoryIsRemovedWhenEmpty) {
+  const NodeId made = rig->make_directory(kRootNode, "d")->node;
+  put("a", "1", made);
+  EXPECT_EQ(rig->remove_directory(kRootNode, "d"), "not_empty");
+  ASSERT_EQ(rig->remove_file(made, "a"), "ok");
+  EXPECT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  EXPECT_EQ(rig->list(kRootNode), "");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "");
+}
+
+TEST_F(WriteBehind, StoredDirectoryIsRemoved) {
+  rig->bucket().put("d/a", "1");
+  const NodeId directory = rig->node(kRootNode, "d");
+  ASSERT_EQ(rig->remove_file(directory, "a"), "ok");
+  EXPECT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  EXPECT_EQ(rig->peek(kRootNode, "d"), 0u);
+  EXPECT_EQ(rig->stored("d/a"), "1");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "");
+  EXPECT_EQ(rig->peek(kRootNode, "d"), 0u);
+}
+
+TEST_F(WriteBehind, WriteAfterCloseLeavesWhatWasClosed) {
+  put("x", "hello");
+  put("y", "after x");
+  const OpenedFile file = rig->open_name(kRootNode, "x", O_RDWR).value();
+  ASSERT_TRUE(rig->write(file, 5, " world"));
+  EXPECT_EQ(rig->read_open(file), "hello world");
+  record_writes();
+  ASSERT_TRUE(rig->changes().unsent().changes == 2);
+  start();  // it was never closed: what was closed counts
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "hello");
+}
+
+TEST_F(WriteBehind, LaterContentWins) {
+  put("x", "one");
+  put("y", "between");
+  put("x", "three");
+  EXPECT_EQ(rig->content(kRootNode, "x"), "three");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "three");
+  put("x", "four!");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "four!");
+}
+
+TEST_F(WriteBehind, ManySavesOfOneFileAreSentOnce) {
+  record_writes();
+  const OpenedFile file = rig->create(kRootNode, "log").value();
+  for (int line = 0; line < 10; ++line) {
+    ASSERT_TRUE(rig->write(file, static_cast<uint64_t>(line), "x"));
+    ASSERT_TRUE(rig->flush(file));
+  }
+  EXPECT_EQ(rig->unsent().changes, 1u);
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->read_open(file), "xxxxxxxxxx");
+  ASSERT_TRUE(rig->close(file));
+  EXPECT_THAT(sent(), ElementsAre("write log"));
+}
+
+TEST_F(WriteBehind, ReaderGoesOnWhenItIsSent) {
+  put("small", "hello");
+  put("large", pattern(300'000, 1));
+  const OpenedFile small = rig->open_name(kRootNode, "small").value();
+  const OpenedFile large = rig->open_name(kRootNode, "large").value();
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->read_open(small), "hello");
+  EXPECT_EQ(rig->read_open(large), pattern(300'000, 1));
+  ASSERT_EQ(rig->remove_file(kRootNode, "large"), "ok");
+  EXPECT_EQ(rig->read_open(large), pattern(300'000, 1));
+  ASSERT_TRUE(rig->close(large));
+  ASSERT_TRUE(rig->close(small));
+}
+
+TEST_F(WriteBehind, AttributesAreSentWithContent) {
+  writing.bucket->changed.attributes = true;
+  start();
+  put("x", "hello");
+  const NodeId node = rig->node(kRootNode, "x");
+  ASSERT_TRUE(rig->set(node, {.mode = 0600, .mtime = WallTime(5s)}));
+  start();
+  EXPECT_EQ(rig->lookup(kRootNode, "x")->mode & 07777u, 0600u);
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->lookup(kRootNode, "x")->mode & 07777u, 0600u);
+  EXPECT_EQ(rig->lookup(kRootNode, "x")->mtime, WallTime(5s));
+}
+
+TEST_F(WriteBehind, TruncatedByName) {
+  put("x", "hello");
+  ASSERT_TRUE(rig->set(rig->node(kRootNode, "x"), {.size = 2}));
+  EXPECT_EQ(rig->content(kRootNode, "x"), "he");
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "x"), "he");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "he");
+}
+
+TEST_F(WriteBehind, RemovedAfterRestartStaysRemoved) {
+  put("x", "hello");
+  put("y", "moved");
+  const std::string copy = directory_.path() + "/copy";
+  std::filesystem::copy(writing.journal, copy, std::filesystem::copy_options::recursive);
+  ASSERT_TRUE(rig->drain());
+  writing.journal = copy;  // the store has them, and the journal does not know
+  start();
+  ASSERT_EQ(rig->remove_file(kRootNode, "x"), "ok");
+  ASSERT_EQ(rig->rename(kRootNode, "y", kRootNode, "z"), "ok");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "z");
+  EXPECT_EQ(rig->list(kRootNode), "z:5");
+}
+
+TEST_F(WriteBehind, DirectoryReplacesEmptyOne) {
+  const NodeId made = rig->make_directory(kRootNode, "a")->node;
+  ASSERT_TRUE(rig->make_directory(kRootNode, "b"));
+  put("f", "1", made);
+  ASSERT_EQ(rig->rename(kRootNode, "a", kRootNode, "b"), "ok");
+  EXPECT_EQ(rig->content(made, "f"), "1");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->content(made, "f"), "1");
+  EXPECT_EQ(rig->list(made), "f:1");
+  EXPECT_EQ(rig->stored("b/f"), "1");
+}
+
+TEST_F(WriteBehind, RenamedDirectoryLeavesEarlierRemoval) {
+  rig->bucket().put("d", "a file");
+  ASSERT_EQ(rig->remove_file(kRootNode, "d"), "ok");
+  const NodeId made = rig->make_directory(kRootNode, "d")->node;
+  put("f", "1", made);
+  ASSERT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "ok");
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "e/");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("d"), "(none)");
+  EXPECT_EQ(rig->stored("e/f"), "1");
+}
+
+TEST_F(WriteBehind, FileStaysWhereItsDirectoryVanishes) {
+  rig->bucket().put("d/other", "1");
+  put("mine", "22", rig->node(kRootNode, "d"));
+  rig->bucket().remove("d/other");
+  rig->advance(2min);
+  const auto found = rig->lookup(kRootNode, "d");
+  ASSERT_TRUE(found) << found.error().to_string();
+  EXPECT_EQ(rig->content(found->node, "mine"), "22");
+  start();
+  EXPECT_EQ(rig->content(rig->node(kRootNode, "d"), "mine"), "22");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("d/mine"), "22");
+  EXPECT_EQ(rig->content(rig->node(kRootNode, "d"), "mine"), "22");
+}
+
+TEST_F(WriteBehind, ChangedTimesKeepTheOrder) {
+  record_writes();
+  put("weights", pattern(2 << 20, 1));
+  put("latest", "names weights");
+  ASSERT_TRUE(rig->set(rig->node(kRootNode, "weights"), {.mtime = WallTime(5s)}));
+  ASSERT_TRUE(rig->drain());
+  EXPECT_THAT(sent(), ElementsAre("write weights", "write latest"));
+}
+
+TEST_F(WriteBehind, OpenWithoutChangeLeavesContent) {
+  put("x", "hello");
+  const OpenedFile file = rig->open_name(kRootNode, "x", O_RDWR).value();
+  ASSERT_TRUE(rig->close(file));
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+  EXPECT_EQ(rig->unsent().changes, 1u);
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "hello");
+}
+
+TEST_F(WriteBehind, FailedSaveIsNotForgotten) {
+  put("x", "one");
+  const OpenedFile file = rig->open_name(kRootNode, "x", O_RDWR | O_TRUNC).value();
+  ASSERT_TRUE(rig->write(file, 0, pattern(100'000, 1)));
+  // A directory in place of the content's file: it cannot be made durable.
+  for (int number = 2; number < 10; ++number) {
+    std::filesystem::create_directory(fmt::format("{}/{}.content", writing.journal, number));
+  }
+  EXPECT_FALSE(rig->flush(file));
+  for (int number = 2; number < 10; ++number) {
+    std::filesystem::remove(fmt::format("{}/{}.content", writing.journal, number));
+  }
+  ASSERT_TRUE(rig->flush(file));
+  ASSERT_TRUE(rig->close(file));
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "x"), pattern(100'000, 1));
+}
+
+TEST_F(WriteBehind, FileTakesNameOfDirectory) {
+  rig->bucket().put("d/a", "1");
+  const NodeId directory = rig->node(kRootNode, "d");
+  ASSERT_EQ(rig->remove_file(directory, "a"), "ok");
+  ASSERT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  put("d", "a file");
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "d:6");
+  EXPECT_EQ(rig->content(kRootNode, "d"), "a file");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "d");
+  EXPECT_EQ(rig->content(kRootNode, "d"), "a file");
+}
+
+// ---- stores that fail
+
+TEST_F(WriteBehind, FailureIsShownAndTriedAgain) {
+  writing.uploads.pause_min = 1ms;
+  start();
+  writing.bucket->before = [](std::string_view operation, const std::string&) -> Result<> {
+    if (operation == "write") return error(StatusCode::kPermissionDenied, "no access");
+    return {};
+  };
+  put("x", "hello");
+  const Result<> drained = rig->drain();
+  ASSERT_FALSE(drained);
+  EXPECT_THAT(drained.error().to_string(), HasSubstr("no access"));
+  ASSERT_TRUE(rig->unsent().failure);
+  EXPECT_THAT(rig->unsent().failure->to_string(), HasSubstr("no access"));
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+  rig.reset();  // ends the attempts before the hook changes
+  writing.bucket->before = {};
+  start();
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("x"), "hello");
+  EXPECT_FALSE(rig->unsent().failure);
+}
+
+TEST_F(WriteBehind, LostAnswerIsNoConflict) {
+  writing.uploads.pause_min = 1ms;
+  start();
+  std::atomic<int> lost = 1;
+  writing.bucket->after = [&](std::string_view operation, const std::string&) -> Result<> {
+    if (operation == "write" && lost-- > 0) return error(StatusCode::kUnavailable, "no answer");
+    return {};
+  };
+  put("x", "hello");
+  static_cast<void>(rig->drain());
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "x");
+  EXPECT_EQ(rig->stored("x"), "hello");
+}
+
+TEST_F(WriteBehind, SentAgainAfterCrashBeforeNote) {
+  put("x", "hello");
+  const std::string copy = directory_.path() + "/copy";
+  std::filesystem::copy(writing.journal, copy, std::filesystem::copy_options::recursive);
+  ASSERT_TRUE(rig->drain());
+  writing.journal = copy;  // the journal as it was before the store had it
+  start();
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "x") << "no conflict with what was sent";
+  EXPECT_EQ(rig->stored("x"), "hello");
+}
+
+TEST_F(WriteBehind, SomebodyElseWroteIt) {
+  rig->bucket().put("x", "old");
+  const OpenedFile file = rig->open_name(kRootNode, "x", O_RDWR).value();
+  ASSERT_TRUE(rig->write(file, 0, "ours"));
+  ASSERT_TRUE(rig->close(file));
+  rig->bucket().put("x", "theirs");
+  ASSERT_TRUE(rig->drain()) << "it is in the store, beside the other";
+  EXPECT_EQ(rig->stored("x"), "theirs");
+  EXPECT_THAT(rig->keys(), HasSubstr("x.conflict-"));
+  EXPECT_EQ(rig->content(kRootNode, "x"), "theirs");
+  EXPECT_EQ(rig->unsent().changes, 0u);
+  EXPECT_FALSE(rig->files->errors().empty());
+}
+
+TEST_F(WriteBehind, FullStagingSlowsDownAndThenFails) {
+  writing.uploads.bytes_max = 100'000;
+  writing.uploads.pause_min = 1ms;
+  start();
+  put("a", pattern(80'000, 1));
+  put("b", pattern(80'000, 2));  // waits for the store
+  EXPECT_EQ(rig->stored("a"), pattern(80'000, 1));
+  writing.bucket->before = [](std::string_view operation, const std::string&) -> Result<> {
+    if (operation == "write") return error(StatusCode::kUnavailable, "out of order");
+    return {};
+  };
+  const OpenedFile file = rig->create(kRootNode, "c").value();
+  ASSERT_TRUE(rig->write(file, 0, pattern(80'000, 3)));
+  const Result<> saved = rig->flush(file);
+  ASSERT_FALSE(saved);
+  EXPECT_EQ(saved.error().code(), StatusCode::kNoSpace);
+  EXPECT_THAT(saved.error().to_string(), HasSubstr("out of order"));
+  rig.reset();
+  writing.bucket->before = {};
+  start();
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->stored("b"), pattern(80'000, 2));
+}
+
+TEST_F(WriteBehind, JournalOfAnotherSourceIsKept) {
+  put("x", "hello");
+  rig.reset();
+  const auto other = WriteJournal::open(writing.journal, "s3://other");
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().to_string(), HasSubstr("memory://bucket"));
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "x"), "hello");
+}
+
+TEST_F(WriteBehind, JournalHasOneOwnerAtATime) {
+  put("x", "hello");
+  const auto second = WriteJournal::open(writing.journal, "memory://bucket");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), StatusCode::kBusy);
+}
+
+// ---- local
+
+TEST_F(WriteLocal, NothingIsSent) {
+  const NodeId made = rig->make_directory(kRootNode, "d")->node;
+  put("x", "hello", made);
+  ASSERT_EQ(rig->rename(made, "x", kRootNode, "y"), "ok");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->bucket().changes(), 0u);
+  EXPECT_EQ(rig->unsent().changes, 0u);
+  EXPECT_EQ(rig->unsent().local_bytes, 5u);
+  start();
+  EXPECT_EQ(rig->list(kRootNode), "d/ y:5");
+  EXPECT_EQ(rig->content(kRootNode, "y"), "hello");
+  ASSERT_EQ(rig->remove_file(kRootNode, "y"), "ok");
+  ASSERT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  EXPECT_EQ(rig->list(kRootNode), "");
+  EXPECT_EQ(rig->unsent().local_bytes, 0u);
+  EXPECT_EQ(rig->bucket().changes(), 0u);
+}
+
+TEST_F(WriteLocal, ChangesOfStoredFilesStayHere) {
+  rig->bucket().put("x", "theirs");
+  rig->bucket().put("y", "gone");
+  const OpenedFile file = rig->open_name(kRootNode, "x", O_RDWR).value();
+  ASSERT_TRUE(rig->write(file, 0, "O"));
+  ASSERT_TRUE(rig->close(file));
+  ASSERT_EQ(rig->remove_file(kRootNode, "y"), "ok");
+  start();
+  EXPECT_EQ(rig->content(kRootNode, "x"), "Oheirs");
+  EXPECT_EQ(rig->peek(kRootNode, "y"), 0u);
+  EXPECT_EQ(rig->stored("x"), "theirs");
+  EXPECT_EQ(rig->stored("y"), "gone");
+  EXPECT_EQ(rig->rename(kRootNode, "x", kRootNode, "z"), "ok");
+  EXPECT_EQ(rig->content(kRootNode, "z"), "Oheirs");
+}
+
+TEST_F(WriteLocal, SymbolicLinksAreNotMade) {
+  writing.bucket->changed.attributes = true;
+  start();
+  const auto made = rig->executor.block_on(
+      rig->changes().make_symlink(Context::background(), kRootNode, "l", "target", {}));
+  EXPECT_EQ(outcome(made), "unsupported");
+  EXPECT_EQ(rig->bucket().changes(), 0u);
+}
+
+TEST_F(WriteLocal, StoredNamesAreNotRenamed) {
+  rig->bucket().put("x", "theirs");
+  rig->bucket().put("d/a", "1");
+  EXPECT_EQ(rig->rename(kRootNode, "x", kRootNode, "z"), "cross_device");
+  EXPECT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "cross_device");
+}
+
+}  // namespace
+}  // namespace leat

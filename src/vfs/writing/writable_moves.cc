@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: renames of what the store does not have yet. The pending changes get another
+// path and a new place in the queue, since a rename publishes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+
+Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
+  WriteJournal::Edits edits;
+  for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+    const uint64_t number = one.change->number;
+    const auto moved = moves.moved.find(number);
+    if (moved == moves.moved.end()) {
+      edits.erase.push_back(number);
+    } else {
+      edits.update.push_back({number, *moved->second});
+    }
+  }
+  for (const QueuedChangePtr& change : moves.added) edits.insert.push_back({*change});
+  const Result<> durable = co_await commit(std::move(edits));
+  if (!durable) {
+    for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+      uploads_->put_back(one.change->number);
+    }
+    co_return durable;
+  }
+  {
+    std::lock_guard lock(nodes_.mutex());
+    for (const auto& [before, change] : moves.moved) {
+      WrittenNode& node = *change->node;
+      if (change->kind == ChangeKind::kRemove) {
+        node.removed[change->path.substr(change->path.rfind('/') + 1)] = change->number;
+      } else if (node.queued == before) {
+        node.queued = change->number;
+      }
+    }
+    moves.settle();
+  }
+  for (const auto& [before, change] : moves.moved) uploads_->add(change);
+  for (const QueuedChangePtr& change : moves.added) uploads_->add(change);
+  for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+    uploads_->release(one.change->number);
+    if (!moves.moved.contains(one.change->number)) drop_content(*one.change);
+  }
+  co_return Result<>();
+}
+
+Task<Result<bool>> WritableFileSystem::leave_to_store(Context context, Place from, Place to) {
+  if (mode_of(from) == WriteMode::kLocal || mode_of(to) == WriteMode::kLocal) {
+    co_return error(
+        StatusCode::kCrossDevice,
+        fmt::format("{} is in the store, and write=local keeps changes from there; copy "
+                    "it and remove it",
+                    from.path));
+  }
+  LEAT_CO_CHECK_OK(co_await drain(context, {}));
+  // Files in it that are never sent would stay behind.
+  if (!uploads_->has_changes(below_root(from.path))) co_return false;
+  co_return error(
+      StatusCode::kCrossDevice,
+      fmt::format("{} has files that are kept from the store (write=local); copy it and "
+                  "remove it",
+                  from.path));
+}
+
+Task<Result<>> WritableFileSystem::drain_stored(Context context, WrittenNodePtr directory,
+                                                Place from, Place to) {
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (!directory->in_store) co_return Result<>();
+  }
+  LEAT_CO_CHECK_OK(co_await leave_to_store(context, from, to));
+  co_return Result<>();
+}
+
+Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNodePtr node,
+                                                     WrittenNodePtr replaced, Place from,
+                                                     Place to) {
+  LEAT_CO_CHECK_OK(co_await executor_.blocking([this] { return need_journal(); }));
+  if (node->is_directory()) {
+    Result<bool> done = co_await rename_directory_behind(context, node, replaced, from, to);
+    co_return done;
+  }
+  if (replaced) co_await keep_content(context, replaced);
+  Moves moves;
+  QueuedChangePtr moved;
+  bool in_store;
+  do {
+    uint64_t queued;
+    {
+      std::lock_guard lock(nodes_.mutex());
+      queued = node->queued;
+      in_store = node->in_store;
+    }
+    if (queued == 0 && in_store) {
+      Result<bool> left = co_await leave_to_store(context, from, to);
+      co_return left;
+    }
+    if (queued == 0) break;  // only open so far: its first save has the new name
+    auto withdrawn = co_await withdraw_all(uploads_->changes_below(below_root(from.path)));
+    if (!withdrawn) continue;
+    moves.withdrawn = *std::move(withdrawn);
+    for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+      in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;
+      if (one.change->number == queued) moved = std::make_shared<QueuedChange>(*one.change);
+    }
+    LEAT_CHECK(moved != nullptr);  // its path changes with the whole tree held
+  } while (!moved);
+  WrittenNodePtr parent;
+  Version version;
+  bool replaces = false;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    parent = node->parent;
+    if (replaced) {
+      replaces = replaced->in_store || replaced->queued != 0;
+      if (replaced->queued == 0) version = replaced->version;
+    }
+  }
+  QueuedChangePtr removal;
+  auto settle = [&] {
+    node->version = version;
+    node->in_store = replaces;
+    if (removal) parent->removed[node->name] = removal->number;
+  };
+  if (!moved) {
+    std::lock_guard lock(nodes_.mutex());
+    settle();
+    co_return true;
+  }
+  const uint64_t before = moved->number;
+  moved->number = journal_->next_number();
+  moved->path = below_root(to.path);
+  moved->local = mode_of(to) == WriteMode::kLocal;
+  moved->ordered = true;
+  moved->condition = {.absent = !replaces, .version = version};
+  moves.moved[before] = moved;
+  if (in_store) removal = removal_of(parent, from, /*directory=*/false);
+  if (removal) moves.added.push_back(removal);
+  moves.settle = settle;
+  LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
+  co_return true;
+}
+
+Task<Result<bool>> WritableFileSystem::rename_directory_behind(Context context, WrittenNodePtr node,
+                                                               WrittenNodePtr replaced, Place from,
+                                                               Place to) {
+  if (is_at_or_below(to.path, from.path)) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("{} cannot be moved into itself", from.path));
+  }
+  if (replaced && !co_await shows_nothing(context, replaced)) {
+    co_return error(StatusCode::kNotEmpty, to.path + " is not empty");
+  }
+  const std::string before = below_root(from.path), after = below_root(to.path);
+  Moves moves;
+  for (bool taken = false; !taken;) {
+    bool in_store;
+    {
+      std::lock_guard lock(nodes_.mutex());
+      in_store = node->in_store;
+    }
+    if (in_store) {
+      Result<bool> left = co_await leave_to_store(context, from, to);
+      co_return left;
+    }
+    // A removal of an earlier directory or file of this name stays.
+    std::vector<QueuedChangePtr> inside = uploads_->changes_below(before);
+    std::erase_if(inside, [&](const QueuedChangePtr& change) {
+      return change->kind == ChangeKind::kRemove && change->path == before;
+    });
+    auto withdrawn = co_await withdraw_all(std::move(inside));
+    taken = withdrawn.has_value();
+    if (taken) moves.withdrawn = *std::move(withdrawn);
+  }
+  // The empty directory there is this one from now on.
+  const bool replaces = replaced != nullptr;
+  QueuedChangePtr last;
+  bool begun = false;
+  for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+    begun = begun || one.begun;
+    if (replaces && one.change->path == before) continue;
+    last = std::make_shared<QueuedChange>(*one.change);
+    last->number = journal_->next_number();
+    last->path = after + one.change->path.substr(before.size());
+    const Result<Place> place = place_of_change(*last);
+    last->local = mode_of(place ? *place : to) == WriteMode::kLocal;
+    moves.moved[one.change->number] = last;
+  }
+  if (last) last->ordered = true;
+  WrittenNodePtr parent;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    parent = node->parent;
+  }
+  QueuedChangePtr removal;
+  if (begun) removal = removal_of(parent, from, /*directory=*/true);
+  if (removal) moves.added.push_back(removal);
+  moves.settle = [&] {
+    if (removal) parent->removed[node->name] = removal->number;
+    if (!replaces) return;
+    node->in_store = replaced->in_store;
+    node->queued = replaced->queued;
+  };
+  LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
+  co_return true;
+}
+
+}  // namespace leat
