@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,11 +15,22 @@
 
 namespace leat {
 
+// The same for all names of a file.
+struct FileIdentity {
+  uint64_t file_system = 0, inode = 0;
+
+  friend auto operator<=>(const FileIdentity&, const FileIdentity&) = default;
+};
+
 struct PosixAttributes {
   std::optional<mode_t> mode{};  // with its type: S_IFREG, S_IFLNK …
   std::optional<uid_t> uid{};
   std::optional<gid_t> gid{};
   std::optional<WallTime> atime{}, mtime{}, ctime{};
+  // From a file system only; object stores do not keep these.
+  std::optional<dev_t> device{};    // of a special file
+  std::optional<uint64_t> links{};  // number of names
+  std::optional<FileIdentity> file{};
 
   bool empty() const { return *this == PosixAttributes{}; }
   friend bool operator==(const PosixAttributes&, const PosixAttributes&) = default;

@@ -98,6 +98,12 @@ class NetworkFileBucket : public FileBucket {
   explicit NetworkFileBucket(Executor& executor) : FileBucket(executor, FileAccess::kAsNetwork) {}
 };
 
+// As for a mount that takes writes.
+class ExactFileBucket : public FileBucket {
+ public:
+  explicit ExactFileBucket(Executor& executor) : FileBucket(executor, FileAccess::kExact) {}
+};
+
 class DoubleBucket : public Bucket {
  public:
   explicit DoubleBucket(Executor& executor) : Bucket(executor), source_("b", kPageEntries) {}
@@ -344,6 +350,7 @@ std::unique_ptr<Bucket> plain_bucket(Executor& executor) {
 inline const std::map<std::string, MakeBucket>& bucket_kinds() {
   static const std::map<std::string, MakeBucket> kinds = {
       {"file", &plain_bucket<FileBucket>},
+      {"exact_file", &plain_bucket<ExactFileBucket>},
       {"network_file", &plain_bucket<NetworkFileBucket>},
       {"double", &plain_bucket<DoubleBucket>},
       {"retrying", &plain_bucket<RetryingBucket>},

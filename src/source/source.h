@@ -21,6 +21,7 @@
 #include "model/store_url.h"
 #include "runtime/context.h"
 #include "runtime/task.h"
+#include "source/posix_files.h"
 #include "source/read_progress.h"
 #include "source/source_file.h"
 
@@ -154,6 +155,7 @@ struct CopyRequest {
 
 struct RenameRequest {
   std::string from, to;
+  bool no_replace = false;  // a file: kExists if the new name is in use
   AttemptTimeouts timeouts = {};
 };
 
@@ -275,6 +277,8 @@ class Source {
   virtual Task<Result<>> rename(Context context, RenameRequest request);
   // Sets attributes of a file or a directory. Returns what stat() would.
   virtual Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request);
+  // Returns the operations of a POSIX file system; null: the store is none.
+  virtual PosixFiles* posix() { return nullptr; }
   // Removes all of the keys, by several requests in sequence if needed. A missing key is not an
   // error. A directory has to be empty. After a failure any of the keys may be removed.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);

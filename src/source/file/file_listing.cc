@@ -50,10 +50,11 @@ std::vector<Identity> identities_above(std::string_view key) {
 
 class Walk {
  public:
-  Walk(const Context& context, const ListRequest& request, size_t page_entries)
+  Walk(const Context& context, const ListRequest& request, size_t page_entries, bool exact)
       : context_(context),
         request_(request),
         page_entries_(page_entries),
+        exact_(exact),
         entered_(identities_above(request.prefix)) {}
 
   Result<FilePage> run() {
@@ -117,12 +118,12 @@ class Walk {
       if (name == "." || name == "..") continue;
       LEAT_CHECK_OK(context_.check("a directory listing"));
       struct stat info;
-      if (fstatat(dirfd(directory), item->d_name, &info, 0) != 0) {
-        bool removed = errno == ENOENT && item->d_type != DT_LNK;
+      if (fstatat(dirfd(directory), item->d_name, &info, exact_ ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
+        bool removed = errno == ENOENT && (exact_ || item->d_type != DT_LNK);
         if (!removed && first_time) left_out_.add(name);
         continue;
       }
-      bool shown = S_ISREG(info.st_mode) ||
+      bool shown = exact_ || S_ISREG(info.st_mode) ||
                    (S_ISDIR(info.st_mode) && !leads_back(directory, item->d_name, info));
       if (!shown) {
         if (first_time) left_out_.add(name);
@@ -132,7 +133,7 @@ class Walk {
           children.emplace_back(object_of_stat(fmt::format("{}{}", prefix, name), info));
       // A link may lead to another file system, and a file may be a mount point.
       child.local =
-          child.kind == FileKind::kFile &&
+          S_ISREG(info.st_mode) &&
           (info.st_dev == device ? local : is_on_local_disk(path_of_key(child.key), info.st_dev));
     }
     if (errno != 0) return Error(status_from_errno(errno, "cannot list " + path));
@@ -149,6 +150,7 @@ class Walk {
   const Context& context_;
   const ListRequest& request_;
   const size_t page_entries_;
+  const bool exact_;
   ListPage page_;
   source_metrics::SkippedKeys left_out_;
   std::vector<Identity> entered_;  // from the root to the current directory
@@ -174,7 +176,10 @@ PosixAttributes attributes_of_stat(const struct stat& info) {
           .gid = info.st_gid,
           .atime = time(info.st_atim),
           .mtime = time(info.st_mtim),
-          .ctime = time(info.st_ctim)};
+          .ctime = time(info.st_ctim),
+          .device = info.st_rdev,
+          .links = info.st_nlink,
+          .file = FileIdentity{info.st_dev, info.st_ino}};
 }
 
 SourceObject object_of_stat(std::string key, const struct stat& info) {
@@ -200,9 +205,9 @@ bool links_to_ancestor(const std::string& key, const struct stat& info) {
   return std::ranges::find(above, identity_of(info)) != above.end();
 }
 
-Result<FilePage> list_files(const Context& context, const ListRequest& request,
-                            size_t page_entries) {
-  return Walk(context, request, page_entries).run();
+Result<FilePage> list_files(const Context& context, const ListRequest& request, size_t page_entries,
+                            bool exact) {
+  return Walk(context, request, page_entries, exact).run();
 }
 
 }  // namespace leat

@@ -26,9 +26,10 @@ struct FilePage {
   source_metrics::SkippedKeys skipped;
 };
 
-// Lists one page. `page_entries` bounds the pages of recursive listings only. One level is read and
+// Lists one page. With `exact`, links are not followed, and all kinds of files are listed.
+// `page_entries` bounds the pages of recursive listings only. One level is read and
 // sorted as a whole, so it is always one page.
-Result<FilePage> list_files(const Context& context, const ListRequest& request,
-                            size_t page_entries);
+Result<FilePage> list_files(const Context& context, const ListRequest& request, size_t page_entries,
+                            bool exact = false);
 
 }  // namespace leat

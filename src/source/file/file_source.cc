@@ -19,6 +19,7 @@
 #include "source/file/file_pool.h"
 #include "source/file/file_system_type.h"
 #include "source/file/local_file.h"
+#include "source/file/local_posix_files.h"
 #include "source/source_metrics.h"
 
 namespace leat {
@@ -53,11 +54,13 @@ class ReadTarget {
 
 }  // namespace
 
-Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
+Result<SourceObject> stat_file(const std::string& key, FileAccess access, const std::string& root) {
   LEAT_CHECK_OK(check_file_key(key));
   std::string path = path_of_key(key);
+  const bool exact = access == FileAccess::kExact && key != root && !key.empty();
+  if (exact && key.ends_with('/')) path.pop_back();  // lstat would follow it
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0) {
+  if ((exact ? ::lstat(path.c_str(), &info) : ::stat(path.c_str(), &info)) != 0) {
     // A component is a file, so nothing is below it.
     int reason = errno == ENOTDIR ? ENOENT : errno;
     return Error(status_from_errno(reason, "cannot stat " + path));
@@ -68,7 +71,7 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
                  fmt::format("cannot stat {}: it is {}", path,
                              wants_directory ? "not a directory" : "a directory"));
   }
-  if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
+  if (!exact && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
     return error(StatusCode::kUnsupported,
                  fmt::format("cannot stat {}: it is neither a file nor a directory", path));
   }
@@ -79,7 +82,8 @@ Result<SourceObject> stat_file(const std::string& key, FileAccess access) {
   }
   SourceObject object = object_of_stat(key, info);
   object.attributes = std::make_shared<const PosixAttributes>(attributes_of_stat(info));
-  object.local = access == FileAccess::kByFileSystem && is_on_local_disk(path, info.st_dev);
+  object.local = access != FileAccess::kAsNetwork && (!exact || S_ISREG(info.st_mode)) &&
+                 is_on_local_disk(path, info.st_dev);
   return object;
 }
 
@@ -120,7 +124,7 @@ Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, File
                                                 ReadTarget& target) {
   LEAT_TRY(CheckedFile opened, CheckedFile::open(request.key, request.if_version));
   LEAT_CHECK_OK(opened.check_range(request.range.offset, request.range.size));
-  if (opened.local && access == FileAccess::kByFileSystem) {
+  if (opened.local && access != FileAccess::kAsNetwork) {
     return std::make_shared<LocalFile>(std::move(opened));
   }
   LEAT_CHECK_OK(read_remote(opened, request.range.offset, target));
@@ -130,12 +134,14 @@ Result<std::shared_ptr<LocalFile>> open_or_read(const ReadRequest& request, File
 }  // namespace
 
 FileSource::FileSource(std::string_view salt, size_t page_entries, FileAccess access,
-                       Clock::duration io_timeout)
+                       Clock::duration io_timeout, std::string root)
     : page_entries_(page_entries),
       access_(access),
       io_timeout_(io_timeout),
+      root_(std::move(root)),
       id_(make_store_id("file", "", "", "", salt)),
-      counters_(std::make_shared<StoreCounters>(name_, id_)) {}
+      counters_(std::make_shared<StoreCounters>(name_, id_)),
+      posix_(access == FileAccess::kExact ? make_posix_files(counters_) : nullptr) {}
 
 Context FileSource::bounded(Context context) const {
   const bool bounds = io_timeout_ > Clock::duration::zero() && io_timeout_ < Clock::duration::max();
@@ -146,7 +152,9 @@ Task<Result<SourceObject>> FileSource::stat(Context context, StatRequest request
   source_metrics::stat_requests.add();
   context = bounded(std::move(context));
   if (auto alive = context.check("a stat"); !alive) co_return Error(alive.error());
-  auto work = [key = std::move(request.key), access = access_] { return stat_file(key, access); };
+  auto work = [key = std::move(request.key), access = access_, root = root_] {
+    return stat_file(key, access, root);
+  };
   Result<SourceObject> object = co_await FilePool::of_process().run(context, "a stat", work);
   if (!object) counters_->add_failure(object.error().code());
   co_return object;
@@ -158,8 +166,9 @@ Task<Result<ListPage>> FileSource::list(Context context, ListRequest request) {
   if (auto alive = context.check("a listing"); !alive) co_return Error(alive.error());
   if (auto good = check_file_key(request.prefix); !good) co_return Error(good.error());
   using FilePagePtr = std::shared_ptr<FilePage>;
-  auto work = [context, request, page_entries = page_entries_]() -> Result<FilePagePtr> {
-    LEAT_TRY(FilePage page, list_files(context, request, page_entries));
+  auto work = [context, request, page_entries = page_entries_,
+               exact = access_ == FileAccess::kExact]() -> Result<FilePagePtr> {
+    LEAT_TRY(FilePage page, list_files(context, request, page_entries, exact));
     return std::make_shared<FilePage>(std::move(page));
   };
   Result<FilePagePtr> listed = co_await FilePool::of_process().run(context, "a listing", work);

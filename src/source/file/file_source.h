@@ -5,12 +5,17 @@
 // into the caller's memory, those of network file systems on the FilePool. Each opened file is
 // checked for its file system, since one tree spans many mounts.
 //
-// Symbolic links are followed everywhere, as by a program that reads the directory itself: the file
-// system's own permissions decide. Listings skip and count a link to a directory that contains the
-// link, since it would make the tree endless. They also skip names that are neither file nor
-// directory (dangling links, sockets, devices). stat returns kUnsupported for both.
+// With FileAccess::kExact, a link or a special file is an object without bytes that can be read;
+// its attributes have the type (posix()). A file with several names is written in place.
+//
+// Otherwise symbolic links are followed everywhere, as by a program that reads the directory
+// itself: the file system's own permissions decide. Listings skip and count a link to a directory
+// that contains the link, since it would make the tree endless. They also skip names that are
+// neither file nor directory (dangling links, sockets, devices). stat returns kUnsupported for
+// both.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -22,11 +27,14 @@ namespace leat {
 
 enum class FileAccess : uint8_t {
   kByFileSystem,
+  kExact,      // shows links and special files as such, for a mount that takes writes
   kAsNetwork,  // treats every file as if its file system might hang; for tests and benchmarks
 };
 
-// Returns the object at `key`; kNotFound for a directory unless the key ends in '/'. Blocks.
-Result<SourceObject> stat_file(const std::string& key, FileAccess access);
+// Returns the object at `key`; kNotFound for a directory unless the key ends in '/'. With kExact, a
+// link is never a directory, but for the `root` of the mount. Blocks.
+Result<SourceObject> stat_file(const std::string& key, FileAccess access,
+                               const std::string& root = {});
 
 class FileSource : public Source {
  public:
@@ -34,9 +42,10 @@ class FileSource : public Source {
 
   // `page_entries` bounds the pages of recursive listings; one level is always one page.
   // `io_timeout`: how long a call waits for a file system that hangs; max() or zero: no limit.
+  // `root`: the key of a directory that may be a link, also with kExact.
   explicit FileSource(std::string_view salt = {}, size_t page_entries = kPageEntries,
                       FileAccess access = FileAccess::kByFileSystem,
-                      Clock::duration io_timeout = Clock::duration::max());
+                      Clock::duration io_timeout = Clock::duration::max(), std::string root = {});
 
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return name_; }
@@ -61,6 +70,8 @@ class FileSource : public Source {
   Task<Result<>> rename(Context context, RenameRequest request) override;
   Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override;
   Task<Result<>> remove(Context context, RemoveRequest request) override;
+  // Null unless the access is kExact.
+  PosixFiles* posix() override { return posix_.get(); }
 
  private:
   Context bounded(Context context) const;
@@ -68,6 +79,7 @@ class FileSource : public Source {
   const size_t page_entries_;
   const FileAccess access_;
   const Clock::duration io_timeout_;
+  const std::string root_;
   const std::string name_ = "file://";
   const StoreId id_;
   const std::shared_ptr<StoreCounters> counters_;  // shared with writers
@@ -80,6 +92,7 @@ class FileSource : public Source {
                                          .removes_max = 1000,
                                          .attributes = true,
                                          .sets_attributes = true};
+  const std::unique_ptr<PosixFiles> posix_;
   std::once_flag skipped_logged_;
 };
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -13,11 +14,11 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "model/timespec.h"
 #include "runtime/disk.h"
 #include "source/file/checked_file.h"
+#include "source/file/file_attributes.h"
+#include "source/file/file_call.h"
 #include "source/file/file_listing.h"
-#include "source/file/file_pool.h"
 #include "source/file/file_source.h"
 #include "source/file/file_system_type.h"
 #include "source/source_metrics.h"
@@ -29,6 +30,11 @@ constexpr mode_t kFileMode = 0666;  // the umask applies
 constexpr mode_t kDirectoryMode = 0777;
 constexpr size_t kCopyBytes = size_t{128} << 20;  // between two checks of the context
 constexpr size_t kPieceBytes = size_t{1} << 20;   // of a copy through memory of this process
+constexpr size_t kHoleBytes = size_t{1} << 20;    // shorter zeros are written
+
+bool is_zero(std::byte byte) {
+  return byte == std::byte{0};
+}
 
 std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -62,15 +68,6 @@ Result<> make_directory(const std::string& path, bool is_new) {
   return Error(status_from_errno(errno, "cannot make the directory " + path));
 }
 
-// Makes the names in the directory durable.
-Result<> sync_directory(const std::string& path) {
-  File directory(open((path + "/").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory || fsync(directory.fd()) != 0) {
-    return Error(status_from_errno(errno, "cannot sync the directory " + path));
-  }
-  return {};
-}
-
 // Renames without replacing. A file system without such a call uses a second link.
 Result<> rename_to_nothing(const std::string& from, const std::string& to, bool is_directory) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
@@ -93,39 +90,6 @@ Result<> check_condition(const WriteRequest& request) {
                            path_of_key(request.key)));
 }
 
-timespec timespec_of(const std::optional<WallTime>& time) {
-  if (!time) return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
-  return to_timespec(*time);
-}
-
-// Unless `owner_must`, an owner that this process may not set stays as it is. The mode comes last,
-// since a change of the owner clears bits of it.
-Result<> apply_attributes(int fd, const PosixAttributes& wanted, bool owner_must,
-                          const std::string& path) {
-  const uid_t uid = wanted.uid.value_or(static_cast<uid_t>(-1));
-  const gid_t gid = wanted.gid.value_or(static_cast<gid_t>(-1));
-  if ((wanted.uid || wanted.gid) && fchown(fd, uid, gid) != 0 && (owner_must || errno != EPERM)) {
-    return Error(status_from_errno(errno, "cannot set the owner of " + path));
-  }
-  if (wanted.mode && fchmod(fd, *wanted.mode & 07777) != 0) {
-    return Error(status_from_errno(errno, "cannot set the mode of " + path));
-  }
-  const timespec times[] = {timespec_of(wanted.atime), timespec_of(wanted.mtime)};
-  if ((wanted.atime || wanted.mtime) && futimens(fd, times) != 0) {
-    return Error(status_from_errno(errno, "cannot set the times of " + path));
-  }
-  return {};
-}
-
-Result<SourceObject> set_attributes_of(const AttributesRequest& request, FileAccess access) {
-  LEAT_CHECK_OK(stat_file(request.key, access));
-  const std::string path = path_of_key(request.key);
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return Error(status_from_errno(errno, "cannot set attributes of " + path));
-  LEAT_CHECK_OK(apply_attributes(file.fd(), request.attributes, /*owner_must=*/true, path));
-  return stat_file(request.key, access);
-}
-
 // A file that is being written, under a temporary name. Blocks.
 class StagedFile {
  public:
@@ -142,6 +106,12 @@ class StagedFile {
 
   Result<> append(std::span<const std::byte> bytes) {
     LEAT_CHECK_OK(begin());
+    // A hole stays one: programs truncate files to sizes that no disk has.
+    if (bytes.size() >= kHoleBytes && std::ranges::all_of(bytes, is_zero)) {
+      const off_t end = lseek(file_.fd(), static_cast<off_t>(bytes.size()), SEEK_CUR);
+      if (end >= 0 && ftruncate(file_.fd(), end) == 0) return {};
+      return Error(status_from_errno(errno, "cannot write " + path_));
+    }
     while (!bytes.empty()) {
       ssize_t written = ::write(file_.fd(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
@@ -170,6 +140,12 @@ class StagedFile {
   Result<SourceObject> finish() {
     LEAT_CHECK_OK(begin());
     LEAT_CHECK_OK(apply_attributes(file_.fd(), attributes_, /*owner_must=*/false, path_));
+    if (access_ == FileAccess::kExact && !absent_) {
+      struct stat there;
+      const bool exists = lstat(path_.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+      if (exists && there.st_nlink > 1) return overwrite();
+      if (exists) LEAT_CHECK_OK(copy_user_attributes(path_, file_.fd()));
+    }
     if (fsync(file_.fd()) != 0) return Error(status_from_errno(errno, "cannot sync " + path_));
     struct stat there;
     if (!absent_ && stat(path_.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
@@ -184,14 +160,7 @@ class StagedFile {
     }
     named_ = false;
     LEAT_CHECK_OK(sync_directory(parent_of(path_)));
-    struct stat info;
-    if (fstat(file_.fd(), &info) != 0) {
-      return Error(status_from_errno(errno, "cannot stat " + path_));
-    }
-    SourceObject object = object_of_stat(key_, info);
-    object.local =
-        access_ == FileAccess::kByFileSystem && is_on_local_disk(file_.fd(), info.st_dev);
-    return object;
+    return object_of(file_);
   }
 
   void abandon() {
@@ -199,6 +168,44 @@ class StagedFile {
   }
 
  private:
+  // A file with several names stays one file, so its content is replaced and not the name.
+  Result<SourceObject> overwrite() {
+    const File file(open(path_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat ours;
+    if (!file || fstat(file_.fd(), &ours) != 0) {
+      return Error(status_from_errno(errno, "cannot write " + path_));
+    }
+    std::vector<std::byte> piece(kPieceBytes);
+    for (off_t at = 0; at < ours.st_size;) {
+      const ssize_t got = pread(file_.fd(), piece.data(), piece.size(), at);
+      if (got <= 0) return Error(status_from_errno(errno, "cannot write " + path_));
+      for (ssize_t done = 0; done < got;) {
+        const ssize_t put =
+            pwrite(file.fd(), piece.data() + done, static_cast<size_t>(got - done), at + done);
+        if (put < 0) return Error(status_from_errno(errno, "cannot write " + path_));
+        done += put;
+      }
+      at += got;
+    }
+    if (ftruncate(file.fd(), ours.st_size) != 0) {
+      return Error(status_from_errno(errno, "cannot truncate " + path_));
+    }
+    LEAT_CHECK_OK(apply_attributes(file.fd(), attributes_, /*owner_must=*/false, path_));
+    if (fsync(file.fd()) != 0) return Error(status_from_errno(errno, "cannot sync " + path_));
+    return object_of(file);
+  }
+
+  Result<SourceObject> object_of(const File& file) const {
+    struct stat info;
+    if (fstat(file.fd(), &info) != 0) {
+      return Error(status_from_errno(errno, "cannot stat " + path_));
+    }
+    SourceObject object = object_of_stat(key_, info);
+    object.attributes = std::make_shared<const PosixAttributes>(attributes_of_stat(info));
+    object.local = access_ != FileAccess::kAsNetwork && is_on_local_disk(file.fd(), info.st_dev);
+    return object;
+  }
+
   Result<> append_rest(const Context& context, const File& from) {
     std::vector<std::byte> piece(kPieceBytes);
     for (;;) {
@@ -227,10 +234,9 @@ class StagedFile {
     if (file_) return {};
     LEAT_CHECK_OK(make_directories(parent_of(path_)));
     // Without a name, nothing is left behind by a process that is killed.
-    file_ =
-        File(open((parent_of(path_) + "/").c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, kFileMode));
+    file_ = File(open((parent_of(path_) + "/").c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, kFileMode));
     if (file_) return {};
-    file_ = File(open(staged_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+    file_ = File(open(staged_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
     if (!file_) return Error(status_from_errno(errno, "cannot write " + path_));
     named_ = true;
     return {};
@@ -256,27 +262,6 @@ Result<> check_file(const WriteRequest& request) {
         fmt::format("cannot write {}: a directory holds no bytes", path_of_key(request.key)));
   }
   return check_condition(request);
-}
-
-template <class T>
-Task<Result<T>> on_pool(std::shared_ptr<StoreCounters> counters, Context context, const char* what,
-                        std::function<Result<T>()> call) {
-  if (auto alive = context.check(what); !alive) co_return Error(alive.error());
-  Result<T> done = co_await FilePool::of_process().run(context, what, std::move(call));
-  if (!done) counters->add_failure(done.error().code());
-  co_return done;
-}
-
-Task<Result<>> on_pool(std::shared_ptr<StoreCounters> counters, Context context, const char* what,
-                       std::function<Result<>()> call) {
-  std::function<Result<bool>()> shared_call = [call = std::move(call)]() -> Result<bool> {
-    LEAT_CHECK_OK(call());
-    return true;
-  };
-  Result<bool> done =
-      co_await on_pool<bool>(std::move(counters), std::move(context), what, std::move(shared_call));
-  if (!done) co_return Error(done.error());
-  co_return Result<>();
 }
 
 class FileWriter : public ObjectWriter {
@@ -360,8 +345,8 @@ Result<> rename_file(const RenameRequest& request, FileAccess access) {
     to.pop_back();
   }
   LEAT_CHECK_OK(make_directories(parent_of(to)));
-  if (is_directory) {
-    LEAT_CHECK_OK(rename_to_nothing(from, to, true));
+  if (is_directory || request.no_replace) {
+    LEAT_CHECK_OK(rename_to_nothing(from, to, is_directory));
   } else if (::rename(from.c_str(), to.c_str()) != 0) {
     return Error(status_from_errno(errno, fmt::format("cannot rename {} to {}", from, to)));
   }
@@ -433,8 +418,8 @@ Task<Result<>> FileSource::rename(Context context, RenameRequest request) {
 
 Task<Result<SourceObject>> FileSource::set_attributes(Context context, AttributesRequest request) {
   source_metrics::write_requests.add();
-  std::function<Result<SourceObject>()> work = [request, access = access_] {
-    return set_attributes_of(request, access);
+  std::function<Result<SourceObject>()> work = [request, access = access_, root = root_] {
+    return set_attributes_of(request, access, root);
   };
   co_return co_await on_pool(counters_, std::move(context), "a change", std::move(work));
 }

@@ -84,8 +84,11 @@ Result<SourcePtr> open_source(const StoreUrl& url, std::string_view salt) {
   if (url.scheme == "file") {
     LEAT_CHECK_OK(check_options(url, mount_options(), "the file system's own permissions"));
     LEAT_TRY(const Clock::duration io_timeout, io_timeout_of(url));
-    return std::make_shared<FileSource>(salt, FileSource::kPageEntries, FileAccess::kByFileSystem,
-                                        io_timeout);
+    LEAT_TRY(const MountOptions options, parse_mount_options(url.options));
+    // Programs that write expect links and special files as they are.
+    const FileAccess access = options.writable ? FileAccess::kExact : FileAccess::kByFileSystem;
+    return std::make_shared<FileSource>(salt, FileSource::kPageEntries, access, io_timeout,
+                                        url.prefix);
   }
   const Scheme* scheme = find_scheme(url.scheme);
   if (scheme == nullptr) {
