@@ -51,9 +51,11 @@ struct NodeAttributes {
   uint64_t size = 0;
   WallTime mtime{};                          // the epoch if the store has none
   std::optional<WallTime> atime{}, ctime{};  // nothing: as mtime
-  mode_t mode = 0;                           // with S_IFREG, S_IFDIR or S_IFLNK
+  mode_t mode = 0;                           // with S_IFREG, S_IFDIR, S_IFLNK …
   uid_t uid = 0;
   gid_t gid = 0;
+  std::optional<uint64_t> links{};  // nothing: those of a file or directory with one name
+  dev_t device = 0;                 // of a special file
   // Remaining freshness of name and attributes.
   Clock::duration valid_for{};
 };
@@ -160,11 +162,36 @@ struct RenameOp {
   NodeId new_parent = 0;
   std::string new_name{};
   bool no_replace = false;  // kExists if the new name is in use
+  bool exchange = false;    // both names stay; kInvalidArgument where the store cannot
 };
 
 struct CreatedFile {
   NodeAttributes attributes;
   std::shared_ptr<OpenFile> file;
+};
+
+// PosixChanges: what only some stores can do. kUnsupported where the store of the node cannot.
+class PosixChanges {
+ public:
+  virtual ~PosixChanges() = default;
+  // These three add one to the lookup count of the node, as a lookup does.
+  // Makes a FIFO, a socket or a device; `type` is its S_IF….
+  virtual Task<Result<NodeAttributes>> make_special(Context context, NodeId parent,
+                                                    std::string name, NewName as, mode_t type,
+                                                    dev_t device) = 0;
+  // Gives the file one more name.
+  virtual Task<Result<NodeAttributes>> link(Context context, NodeId node, NodeId parent,
+                                            std::string name) = 0;
+  // Creates and opens a file without a name; link() gives it one. Every store can.
+  virtual Task<Result<CreatedFile>> create_unnamed(Context context, NodeId parent, NewName as) = 0;
+
+  // Extended attributes ("user.…") that the store keeps; kNotFound if there is none of the name.
+  virtual Task<Result<std::string>> attribute(Context context, NodeId node, std::string name) = 0;
+  virtual Task<Result<std::vector<std::string>>> attributes(Context context, NodeId node) = 0;
+  // `flags` as of setxattr(2).
+  virtual Task<Result<>> set_attribute(Context context, NodeId node, std::string name,
+                                       std::string value, int flags) = 0;
+  virtual Task<Result<>> remove_attribute(Context context, NodeId node, std::string name) = 0;
 };
 
 // NamespaceChanges: what a mount that takes writes can do beside FileSystem. A node keeps its
@@ -190,6 +217,7 @@ class NamespaceChanges {
   virtual Task<Result<>> rename(Context context, RenameOp op) = 0;
   virtual Task<Result<NodeAttributes>> set_attributes(Context context, NodeId node,
                                                       AttributeChange change) = 0;
+  virtual PosixChanges& posix() = 0;
   // Saves everything that is not saved yet: files with a failed save. Returns the first error.
   virtual Task<Result<>> save_all(Context context) = 0;
   // Saves what is at and below `path`, of the namespace, and returns when the store has it. Fails

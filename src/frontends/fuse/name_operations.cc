@@ -20,6 +20,8 @@ Counter directories_read(
     "leat_fuse_readdirs_total",
     "READDIR and READDIRPLUS requests; listings cached by the kernel cause none");
 
+// As local file systems have it.
+constexpr size_t kFileNameBytesMax = 255;
 constexpr ino_t kUnknownInode = 0xffffffff;  // FUSE_UNKNOWN_INO
 
 // ---- lookup, forget, getattr
@@ -41,6 +43,12 @@ Task<> lookup_async(std::unique_ptr<PendingRequest> request, FuseServerState* se
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   FuseServerState& server = FuseServerState::of(request);
+  // Programs that write expect the error of a local directory; others see no such name.
+  const bool too_long = std::strlen(name) > kFileNameBytesMax;
+  if (too_long && server.file_system.changes(parent) != nullptr) {
+    fuse_reply_err(request, ENAMETOOLONG);
+    return;
+  }
   const RequestLabel label{.kind = RequestKind::kLookup, .node = parent, .name = name};
   const InlineTrace trace;
   if (auto found = server.file_system.try_lookup(parent, name)) {
@@ -287,18 +295,8 @@ void statfs(fuse_req_t request, fuse_ino_t) {
   fuse_reply_statfs(request, &out);
 }
 
-// Replies a value or a list of names; both calls use size 0 to ask for the length.
-void reply_attribute(fuse_req_t request, std::string_view value, size_t size) {
-  if (size == 0) {
-    fuse_reply_xattr(request, value.size());
-  } else if (size < value.size()) {
-    fuse_reply_err(request, ERANGE);
-  } else {
-    fuse_reply_buf(request, value.data(), value.size());
-  }
-}
-
 void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t size) {
+  if (answer_attribute(request, node, name, size)) return;
   const Result<std::string> value =
       FuseServerState::of(request).file_system.attribute_value(node, name);
   if (value) return reply_attribute(request, *value, size);
@@ -307,11 +305,8 @@ void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t size
 }
 
 void listxattr(fuse_req_t request, fuse_ino_t node, size_t size) {
-  std::string names;
-  for (const std::string& name : FuseServerState::of(request).file_system.attribute_names(node)) {
-    names.append(name).push_back('\0');
-  }
-  reply_attribute(request, names, size);
+  FileSystem& files = FuseServerState::of(request).file_system;
+  answer_attribute_names(request, node, files.attribute_names(node), size);
 }
 
 }  // namespace

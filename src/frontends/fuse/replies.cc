@@ -57,7 +57,9 @@ struct stat to_stat(const NodeAttributes& attributes) {
   struct stat out{};
   out.st_ino = attributes.node;
   out.st_mode = attributes.mode;
-  out.st_nlink = attributes.kind == FileKind::kDirectory ? 2 : 1;
+  const uint64_t links = attributes.kind == FileKind::kDirectory ? 2 : 1;
+  out.st_nlink = attributes.links.value_or(links);
+  out.st_rdev = attributes.device;
   out.st_uid = attributes.uid;
   out.st_gid = attributes.gid;
   out.st_size = static_cast<off_t>(attributes.size);

@@ -103,6 +103,9 @@ void set_capabilities(const FuseServerState& server, fuse_conn_info* kernel) {
   set_capability(kernel, FUSE_CAP_PARALLEL_DIROPS, server.uses(FuseFeature::kParallelDirectories));
   set_capability(kernel, FUSE_CAP_ASYNC_READ, server.uses(FuseFeature::kAsyncRead));
   fuse_set_feature_flag(kernel, FUSE_CAP_ASYNC_DIO);
+  // The kernel itself then clears set-user-ID bits, by a change of the mode.
+  fuse_unset_feature_flag(kernel, FUSE_CAP_HANDLE_KILLPRIV);
+  fuse_unset_feature_flag(kernel, FUSE_CAP_HANDLE_KILLPRIV_V2);
   // A forgotten node cannot be found by its number alone.
   fuse_set_feature_flag(kernel, FUSE_CAP_NO_EXPORT_SUPPORT);
   // Replies are in memory: splicing them costs more than it saves.

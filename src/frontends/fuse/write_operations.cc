@@ -23,15 +23,15 @@ constexpr size_t kNewNameBytesMax = 255;
 Counter writes_total("leat_fuse_writes_total", "WRITE requests");
 Counter written_bytes("leat_fuse_written_bytes_total", "Bytes of WRITE requests");
 
+}  // namespace
+
 NewName new_name(fuse_req_t request, mode_t mode) {
   const fuse_ctx* caller = fuse_req_ctx(request);
   return {.mode = mode & 07777, .uid = caller->uid, .gid = caller->gid};
 }
 
-// Returns null, after a reply, for a node that takes no changes (one of `.leat`), and for a name
-// that is too long.
 NamespaceChanges* changes_of(fuse_req_t request, NodeId node, std::string_view operation,
-                             std::string_view name = {}) {
+                             std::string_view name) {
   FuseServerState& server = FuseServerState::of(request);
   if (name.size() > kNewNameBytesMax) {
     fuse_reply_err(request, ENAMETOOLONG);
@@ -44,7 +44,8 @@ NamespaceChanges* changes_of(fuse_req_t request, NodeId node, std::string_view o
   return changes;
 }
 
-// Replies to a request that has no other answer than its success.
+namespace {
+
 Task<> answer_result(std::unique_ptr<PendingRequest> request, FuseServerState* server, NodeId node,
                      std::string name, std::function<Task<Result<>>(Context)> operation) {
   Result<> done = co_await operation(request->context());
@@ -56,6 +57,8 @@ Task<> answer_result(std::unique_ptr<PendingRequest> request, FuseServerState* s
   fuse_reply_err(request->answer(), 0);
 }
 
+}  // namespace
+
 void spawn_result(fuse_req_t request, NodeId node, std::string_view name, RequestKind kind,
                   std::function<Task<Result<>>(Context)> operation) {
   FuseServerState& server = FuseServerState::of(request);
@@ -66,16 +69,19 @@ void spawn_result(fuse_req_t request, NodeId node, std::string_view name, Reques
 
 // ---- files
 
+namespace {
+
 Task<> close_task(Gate::Holder, std::shared_ptr<OpenFile> file) {
   Result<> closed = co_await file->writable()->close(Context::background());
   if (!closed) log::error("{}", closed.error().to_string());
 }
 
-Task<> create_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
-                    NamespaceChanges* changes, NodeId parent, std::string name, NewName as,
-                    fuse_file_info info) {
-  Result<CreatedFile> created =
-      co_await changes->create(request->context(), parent, name, as, info.flags);
+using CreateOperation = std::function<Task<Result<CreatedFile>>(Context)>;
+
+Task<> answer_create(std::unique_ptr<PendingRequest> request, FuseServerState* server,
+                     NodeId parent, std::string name, fuse_file_info info,
+                     CreateOperation operation) {
+  Result<CreatedFile> created = co_await operation(request->context());
   if (!created) {
     request->set_failure(created.error());
     reply_error(*server, request->answer(), parent, created.error(), name);
@@ -90,15 +96,28 @@ Task<> create_async(std::unique_ptr<PendingRequest> request, FuseServerState* se
   server->file_system.forget(entry.ino, 1);
 }
 
+}  // namespace
+
+void spawn_create(fuse_req_t request, NodeId parent, std::string_view name,
+                  const fuse_file_info& info, CreateOperation operation) {
+  FuseServerState& server = FuseServerState::of(request);
+  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
+  server.executor.spawn(answer_create(server.add_pending(request, label), &server, parent,
+                                      std::string(name), info, std::move(operation)));
+}
+
+namespace {
+
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
-  FuseServerState& server = FuseServerState::of(request);
   NamespaceChanges* const changes =
       changes_of(request, parent, fmt::format("create '{}' in", name), name);
   if (changes == nullptr) return;
-  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
-  server.executor.spawn(create_async(server.add_pending(request, label), &server, changes, parent,
-                                     name, new_name(request, mode), *info));
+  spawn_create(request, parent, name, *info,
+               [changes, parent, wanted = std::string(name), as = new_name(request, mode),
+                flags = info->flags](Context context) {
+                 return changes->create(std::move(context), parent, wanted, as, flags);
+               });
 }
 
 Task<> write_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
@@ -181,8 +200,16 @@ Task<> answer_entry(std::unique_ptr<PendingRequest> request, FuseServerState* se
   Result<NodeAttributes> made = co_await operation(request->context());
   if (!made) request->set_failure(made.error());
   const uint64_t unique = request->unique();
+  if (!made && made.error().code() == StatusCode::kUnsupported) {
+    server->file_system.record_error(parent, name, made.error());
+    if (server->log_limiter.admit()) log::info("{}", made.error().to_string());
+    fuse_reply_err(request->answer(), EPERM);
+    co_return;
+  }
   reply_entry(*server, request->answer(), unique, parent, name, made, Clock::duration::zero());
 }
+
+}  // namespace
 
 void spawn_entry(fuse_req_t request, NodeId parent, std::string_view name,
                  EntryOperation operation) {
@@ -191,6 +218,8 @@ void spawn_entry(fuse_req_t request, NodeId parent, std::string_view name,
   server.executor.spawn(answer_entry(server.add_pending(request, label), &server, parent,
                                      std::string(name), std::move(operation)));
 }
+
+namespace {
 
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
   NamespaceChanges* const changes =
@@ -214,27 +243,18 @@ Task<Result<NodeAttributes>> make_file(Context context, NamespaceChanges* change
   co_return created->attributes;
 }
 
-// For things that the mount has not; the reason is in the log and in `.leat/errors`.
-void reject(fuse_req_t request, NodeId node, std::string_view operation, std::string_view name,
-            int number) {
-  FuseServerState& server = FuseServerState::of(request);
-  const Status status = server.file_system.reject_change(node, operation, name);
-  if (server.log_limiter.admit()) log::info("{}", status.to_string());
-  fuse_reply_err(request, number);
-}
-
-void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t) {
-  if (!S_ISREG(mode)) {
-    return reject(request, parent, fmt::format("make special file '{}' in", name), name, EPERM);
-  }
+void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
   NamespaceChanges* const changes =
       changes_of(request, parent, fmt::format("create '{}' in", name), name);
   if (changes == nullptr) return;
-  spawn_entry(
-      request, parent, name,
-      [changes, parent, wanted = std::string(name), as = new_name(request, mode)](Context context) {
-        return make_file(std::move(context), changes, parent, wanted, as);
-      });
+  const NewName as = new_name(request, mode);
+  if (!S_ISREG(mode)) {
+    return make_special_file(request, *changes, parent, name, as, mode & S_IFMT, device);
+  }
+  spawn_entry(request, parent, name,
+              [changes, parent, wanted = std::string(name), as](Context context) {
+                return make_file(std::move(context), changes, parent, wanted, as);
+              });
 }
 
 using Removal = Task<Result<>> (NamespaceChanges::*)(Context, NodeId, std::string);
@@ -268,7 +288,7 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
     fuse_reply_err(request, ENAMETOOLONG);
     return;
   }
-  if ((flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) != 0) {
+  if (flags != 0 && flags != RENAME_NOREPLACE && flags != RENAME_EXCHANGE) {
     fuse_reply_err(request, EINVAL);
     return;
   }
@@ -276,7 +296,8 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
               .name = name,
               .new_parent = new_parent,
               .new_name = to,
-              .no_replace = (flags & RENAME_NOREPLACE) != 0};
+              .no_replace = flags == RENAME_NOREPLACE,
+              .exchange = flags == RENAME_EXCHANGE};
   spawn_result(request, parent, name, RequestKind::kChange,
                [changes, op](Context context) { return changes->rename(std::move(context), op); });
 }
@@ -314,29 +335,15 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int field
                                       change_of(*wanted, fields)));
 }
 
-Task<> symlink_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
-                     NamespaceChanges* changes, NodeId parent, std::string name, std::string target,
-                     NewName as) {
-  Result<NodeAttributes> made =
-      co_await changes->make_symlink(request->context(), parent, name, std::move(target), as);
-  if (!made) request->set_failure(made.error());
-  const uint64_t unique = request->unique();
-  if (!made && made.error().code() == StatusCode::kUnsupported) {
-    server->file_system.record_error(parent, name, made.error());
-    fuse_reply_err(request->answer(), EPERM);  // as POSIX says of such a file system
-    co_return;
-  }
-  reply_entry(*server, request->answer(), unique, parent, name, made, Clock::duration::zero());
-}
-
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
-  FuseServerState& server = FuseServerState::of(request);
   NamespaceChanges* const changes =
       changes_of(request, parent, fmt::format("make symbolic link '{}' in", name), name);
   if (changes == nullptr) return;
-  const RequestLabel label{.kind = RequestKind::kChange, .node = parent, .name = name};
-  server.executor.spawn(symlink_async(server.add_pending(request, label), &server, changes, parent,
-                                      name, target, new_name(request, 0777)));
+  spawn_entry(request, parent, name,
+              [changes, parent, wanted = std::string(name), to = std::string(target),
+               as = new_name(request, 0777)](Context context) {
+                return changes->make_symlink(std::move(context), parent, wanted, to, as);
+              });
 }
 
 Task<> readlink_async(std::unique_ptr<PendingRequest> request, FuseServerState* server,
@@ -356,22 +363,6 @@ void readlink(fuse_req_t request, fuse_ino_t node) {
   if (changes == nullptr) return;
   const RequestLabel label{.kind = RequestKind::kLookup, .node = node};
   server.executor.spawn(readlink_async(server.add_pending(request, label), &server, changes, node));
-}
-
-void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t, const char* name) {
-  reject(request, node, fmt::format("make hard link '{}' of", name), {}, EPERM);
-}
-
-void tmpfile(fuse_req_t request, fuse_ino_t, mode_t, fuse_file_info*) {
-  fuse_reply_err(request, EOPNOTSUPP);
-}
-
-void setxattr(fuse_req_t request, fuse_ino_t, const char*, const char*, size_t, int) {
-  fuse_reply_err(request, EOPNOTSUPP);
-}
-
-void removexattr(fuse_req_t request, fuse_ino_t, const char*) {
-  fuse_reply_err(request, EOPNOTSUPP);
 }
 
 }  // namespace
@@ -399,10 +390,7 @@ void add_write_operations(fuse_lowlevel_ops& operations) {
   operations.setattr = &setattr;
   operations.symlink = &symlink;
   operations.readlink = &readlink;
-  operations.link = &link;
-  operations.tmpfile = &tmpfile;
-  operations.setxattr = &setxattr;
-  operations.removexattr = &removexattr;
+  add_posix_operations(operations);
 }
 
 }  // namespace leat

@@ -62,6 +62,7 @@ Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr pare
   learn(node->atime, kept->atime);
   learn(node->mtime, kept->mtime);
   learn(node->ctime, kept->ctime);
+  learn_file(parent, name, node, *kept);
 }
 
 bool WritableFileSystem::has_learnt(const WrittenNode& parent, std::string_view name) const {
@@ -109,23 +110,22 @@ PosixAttributes WritableFileSystem::attributes_of(const WrittenNode& node) const
                       .atime = node.atime,
                       .mtime = node.mtime,
                       .ctime = node.ctime};
-  const mode_t type = node.is_symlink ? S_IFLNK : node.is_directory() ? S_IFDIR : S_IFREG;
+  const mode_t type = node.is_symlink       ? S_IFLNK
+                      : node.special != 0   ? node.special
+                      : node.is_directory() ? S_IFDIR
+                                            : S_IFREG;
   if (node.mode) all.mode = type | *node.mode;
   return all;
 }
 
 Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodePtr node) {
-  WrittenNodePtr parent;
-  std::string name;
   PosixAttributes wanted;
   {
     std::lock_guard lock(nodes_.mutex());
-    if (!node->linked || !node->parent) co_return Result<>();
-    parent = node->parent;
-    name = node->name;
+    if (!node->linked) co_return Result<>();
     wanted = attributes_of(*node);
   }
-  LEAT_CO_TRY(const Place place, place_of(parent, name));
+  LEAT_CO_TRY(const Place place, place_of_node(node));
   if (is_behind(place)) {
     LEAT_CO_TRY(const bool queued, co_await requeue_attributes(node));
     if (queued) co_return Result<>();
@@ -149,8 +149,7 @@ Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodeP
     }
   }
   if (store.sets_attributes) {
-    const std::string key = node->is_directory() ? place.key + "/" : place.key;
-    AttributesRequest request{.key = key, .attributes = wanted};
+    AttributesRequest request{.key = place.key, .attributes = wanted};
     LEAT_CO_TRY(const SourceObject object,
                 co_await source.set_attributes(context, std::move(request)));
     if (node->is_directory()) co_return Result<>();

@@ -89,16 +89,16 @@ Task<Result<Semaphore::Permit>> WritableFileSystem::enter_tree(Context context, 
   co_return permit;
 }
 
-Result<WritableFileSystem::Place> WritableFileSystem::place_of(const WrittenNode& node) const {
-  WrittenNodePtr parent;
-  std::string name;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    parent = node.parent;
-    name = node.name;
+Task<Result<>> WritableFileSystem::prepare_store(Context context, Place place) {
+  if (!is_behind(place)) co_return Result<>();
+  if (mode_of(place) == WriteMode::kLocal) {
+    co_return error(StatusCode::kUnsupported,
+                    fmt::format("cannot do that to {}: only the store can, and write=local keeps "
+                                "changes from there",
+                                place.path));
   }
-  Result<Place> place = place_of(parent, name);
-  return place;
+  LEAT_CO_CHECK_OK(co_await drain(context, {}));
+  co_return Result<>();
 }
 
 Task<Result<>> WritableFileSystem::drain(Context context, std::string path) {
@@ -167,7 +167,7 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
   LEAT_CO_CHECK_OK(co_await uploads_->reserve(context, content->size()));
   const Result<Semaphore::Permit> tree = co_await enter_tree(context);
   if (!tree) co_return Error(tree.error());
-  LEAT_CO_TRY(const Place place, place_of(*node));
+  LEAT_CO_TRY(const Place place, place_of_node(node));
   auto change = std::make_shared<QueuedChange>();
   auto small = std::make_shared<std::string>();
   change->number = journal_->next_number();
@@ -340,11 +340,11 @@ Task<std::optional<std::vector<UploadQueue::Withdrawn>>> WritableFileSystem::wit
 }
 
 Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr parent,
-                                                 WrittenNodePtr node) {
+                                                 WrittenNodePtr node, std::string name) {
   LEAT_CO_CHECK_OK(co_await executor_.blocking([this] { return need_journal(); }));
   const Result<Semaphore::Permit> tree = co_await enter_tree(context);
   if (!tree) co_return Error(tree.error());
-  LEAT_CO_TRY(const Place place, place_of(*node));
+  LEAT_CO_TRY(const Place place, place_of(parent, name));
   // In a directory that is empty by now only removals are pending, and they stay.
   auto changes = [this, path = below_root(place.path)] {
     std::vector<QueuedChangePtr> at = uploads_->changes_below(path);
@@ -377,12 +377,12 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   }
   {
     std::lock_guard lock(nodes_.mutex());
-    if (node->parent == parent && node->linked) nodes_.unlink(*node);
-    node->in_store = node->is_directory();  // a removed directory has nothing of its own
-    node->queued = 0;
+    note_removed(*node, *parent, name);
+    if (node->is_directory()) node->in_store = true;  // it has nothing of its own any more
+    if (!node->linked) node->queued = 0;
     node->ctime = options_.wall_clock();
     ++parent->changes;
-    if (removal) parent->removed[node->name] = removal->number;
+    if (removal) parent->removed[name] = removal->number;
   }
   if (removal) uploads_->add(removal);
   for (const UploadQueue::Withdrawn& one : *withdrawn) {

@@ -2,7 +2,6 @@
 // WritableFileSystem: changes of names.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
@@ -100,6 +99,7 @@ Task<Result<CreatedFile>> WritableFileSystem::create(Context context, NodeId id,
   const WrittenNodePtr parent = find(id);
   if (!parent) co_return forgotten(id);
   LEAT_CO_CHECK_OK(place_of(parent, name));
+  as = inherit_group(*parent, as, /*is_directory=*/false);
   Result<NodeAttributes> found = co_await lookup(context, id, name);
   if (found) {
     Result<std::shared_ptr<OpenFile>> opened = error(StatusCode::kExists, name + " exists");
@@ -150,6 +150,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
     std::lock_guard lock(nodes_.mutex());
     if (!parent->linked) co_return forgotten(id);
   }
+  as = inherit_group(*parent, as, /*is_directory=*/true);
   if (is_behind(place)) {
     Result<NodeAttributes> made = co_await make_directory_behind(context, parent, name, as);
     co_return made;
@@ -159,6 +160,12 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
   co_await refresh(context, place.path);
   LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
   note_changed(*parent);
+  {
+    std::lock_guard lock(nodes_.mutex());
+    count_directory(*parent, 1);
+    const WrittenNodePtr node = nodes_.find(made.node);
+    if (node && !node->links) node->links = 2;
+  }
   if (place.mount->source->capabilities().sets_attributes) {
     AttributeChange change{.mode = as.mode};
     if (made.uid != as.uid) change.uid = as.uid;
@@ -175,56 +182,6 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
   node->gid = as.gid;
   node->atime = node->mtime = node->ctime = now;
   co_return describe(*node, made);
-}
-
-Task<Result<NodeAttributes>> WritableFileSystem::make_symlink(Context context, NodeId id,
-                                                              std::string name, std::string target,
-                                                              NewName as) {
-  const WrittenNodePtr parent = find(id);
-  if (!parent) co_return forgotten(id);
-  LEAT_CO_TRY(const Place place, place_of(parent, name));
-  Source& source = *place.mount->source;
-  const SourceCapabilities& store = source.capabilities();
-  if (!store.attributes || store.real_directories) {
-    co_return error(StatusCode::kUnsupported,
-                    fmt::format("cannot make {}: Leat makes no symbolic links in {}", place.path,
-                                source.name()));
-  }
-  LEAT_CO_CHECK_OK(co_await require_missing(context, id, name, place));
-  if (mode_of(place) == WriteMode::kLocal) {
-    co_return error(StatusCode::kUnsupported,
-                    fmt::format("cannot make {}: a symbolic link is made in the store, and "
-                                "write=local keeps changes from there",
-                                place.path));
-  }
-  if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, {}));
-  const WallTime now = options_.wall_clock();
-  WriteRequest request{.key = place.key,
-                       .condition = {.absent = store.write_if_absent},
-                       .attributes = {.mode = S_IFLNK | 0777,
-                                      .uid = as.uid,
-                                      .gid = as.gid,
-                                      .atime = now,
-                                      .mtime = now,
-                                      .ctime = now}};
-  const std::span<const char> text(target);
-  LEAT_CO_CHECK_OK(co_await source.write(context, std::move(request), std::as_bytes(text)));
-  co_await refresh(context, place.path);
-  note_changed(*parent);
-  Result<NodeAttributes> made = co_await lookup(context, id, name);
-  co_return made;
-}
-
-Task<Result<std::string>> WritableFileSystem::read_symlink(Context context, NodeId id) {
-  const WrittenNodePtr node = find(id);
-  if (!node) co_return forgotten(id);
-  if (!node->is_symlink) {
-    co_return error(StatusCode::kInvalidArgument, full_path(*node) + " is no symbolic link");
-  }
-  LEAT_CO_TRY(const std::shared_ptr<WrittenFile> file, co_await open_below(context, node));
-  const std::shared_ptr<OpenFile> version = file->below();
-  LEAT_CO_TRY(const Bytes target, co_await version->read(context, 0, version->ref()->size));
-  co_return target.to_string();
 }
 
 // ---- removed names
@@ -256,7 +213,7 @@ Task<Result<>> WritableFileSystem::remove_file(Context context, NodeId id, std::
   if (!permit) co_return Error(permit.error());
   co_await keep_content(context, node);
   if (is_behind(place)) {
-    Result<> removed = co_await remove_behind(context, parent, node);
+    Result<> removed = co_await remove_behind(context, parent, node, name);
     drop_saved(node);
     if (removed) note_changed(*parent);
     co_return removed;
@@ -277,11 +234,11 @@ Task<Result<>> WritableFileSystem::remove_file(Context context, NodeId id, std::
   }
   {
     std::lock_guard lock(nodes_.mutex());
-    if (node->parent == parent && node->name == name) nodes_.unlink(*node);
-    node->in_store = false;
+    note_removed(*node, *parent, name);
     node->ctime = options_.wall_clock();
     ++parent->changes;
   }
+  co_await find_version_of_names(Context::background(), node);
   drop_saved(node);
   note_changed(*parent);
   co_return Result<>();
@@ -319,7 +276,7 @@ Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, 
     if (!co_await shows_nothing(context, node)) {
       co_return error(StatusCode::kNotEmpty, place.path + " is not empty");
     }
-    Result<> removed = co_await remove_behind(context, parent, node);
+    Result<> removed = co_await remove_behind(context, parent, node, name);
     if (removed) note_changed(*parent);
     co_return removed;
   }
@@ -330,7 +287,7 @@ Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, 
   co_await refresh(context, place.path);
   {
     std::lock_guard lock(nodes_.mutex());
-    if (node->parent == parent && node->name == name) nodes_.unlink(*node);
+    note_removed(*node, *parent, name);
   }
   note_changed(*parent);
   co_return Result<>();
@@ -343,6 +300,10 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   if (!parent || !new_parent) co_return forgotten(parent ? op.new_parent : op.parent);
   LEAT_CO_TRY(Place from, place_of(parent, op.name));
   LEAT_CO_TRY(Place to, place_of(new_parent, op.new_name));
+  if (op.exchange) {
+    Result<> exchanged = co_await exchange(context, op);
+    co_return exchanged;
+  }
   if (from.mount->entry.path != to.mount->entry.path) {
     co_return error(StatusCode::kCrossDevice,
                     fmt::format("{} and {} are in different mounts", from.path, to.path));
@@ -369,6 +330,7 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   if (!node->is_directory()) changing = {node};
   if (replaced && !replaced->is_directory()) changing.push_back(replaced);
   std::ranges::sort(changing, {}, &WrittenNode::id);
+  changing.erase(std::ranges::unique(changing).begin(), changing.end());
   std::vector<Semaphore::Permit> permits;
   for (const WrittenNodePtr& one : changing) {
     auto permit = co_await one->changing.acquire(context, 1, "a change of a file");
@@ -387,32 +349,45 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
   }
   if (!behind) {
-    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to));
+    const bool no_replace = op.no_replace;
+    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, no_replace));
   }
   {
     std::lock_guard lock(nodes_.mutex());
-    if (replaced) nodes_.unlink(*replaced);
-    if (const WrittenNodePtr other = nodes_.child(*new_parent, op.new_name)) nodes_.unlink(*other);
-    nodes_.move(*node, new_parent, op.new_name);
+    if (replaced) note_removed(*replaced, *new_parent, op.new_name);
+    if (const WrittenNodePtr other = nodes_.child(*new_parent, op.new_name)) {
+      nodes_.unlink(*other, *new_parent, op.new_name);
+    }
+    nodes_.move(*node, {parent, op.name}, {new_parent, op.new_name});
     nodes_.outdate_below(*node);
     ++parent->changes;
     ++new_parent->changes;
-    if (node->is_directory()) nodes_.new_epoch();
+    if (node->is_directory()) {
+      nodes_.new_epoch();
+      count_directory(*parent, -1);
+      count_directory(*new_parent, 1);
+    }
     node->ctime = options_.wall_clock();
+    if (replaced) replaced->ctime = node->ctime;
   }
-  if (replaced) drop_saved(replaced);
+  co_await refresh_names(Context::background(), node);
+  if (replaced) {
+    co_await find_version_of_names(Context::background(), replaced);
+    drop_saved(replaced);
+  }
   note_changed(*parent);
   note_changed(*new_parent);
   co_return Result<>();
 }
 
 Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodePtr node,
-                                                   WrittenNodePtr replaced, Place from, Place to) {
+                                                   WrittenNodePtr replaced, Place from, Place to,
+                                                   bool no_replace) {
   Result<> renamed;
   if (node->is_directory()) {
     renamed = co_await rename_directory(context, node, replaced, from, to);
   } else {
-    renamed = co_await rename_file(context, node, replaced, from, to);
+    renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
   }
   // Also after a failure, since the store may have done it.
   co_await refresh(Context::background(), from.path);
@@ -436,7 +411,8 @@ std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& 
 }
 
 Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr node,
-                                               WrittenNodePtr replaced, Place from, Place to) {
+                                               WrittenNodePtr replaced, Place from, Place to,
+                                               bool no_replace) {
   // A copy that has not begun would find nothing under the old key.
   if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
     LEAT_CO_CHECK_OK(co_await staged->fill(context));
@@ -453,7 +429,8 @@ Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr n
   if (in_store) {
     LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
     if (source.capabilities().renames) {
-      LEAT_CO_CHECK_OK(co_await source.rename(context, {.from = from.key, .to = to.key}));
+      LEAT_CO_CHECK_OK(co_await source.rename(
+          context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
       // Without an answer the version is not known, and its next save does not compare it.
       const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
       target = object ? object->version : Version();
@@ -476,7 +453,9 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
                     fmt::format("{} cannot be moved into itself", from.path));
   }
   Source& source = *from.mount->source;
-  if (!source.capabilities().renames || !source.capabilities().real_directories) {
+  const SourceCapabilities& store = source.capabilities();
+  const bool renames = store.renames && store.real_directories;
+  if (!renames && !store.copies) {
     co_return error(StatusCode::kCrossDevice,
                     fmt::format("{} cannot rename directories; copy {} and remove it",
                                 source.name(), from.path));
@@ -493,8 +472,13 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
       LEAT_CO_CHECK_OK(co_await staged->fill(context));
     }
   }
-  RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
-  Result<> renamed = co_await source.rename(context, std::move(request));
+  Result<> renamed;
+  if (renames) {
+    RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
+    renamed = co_await source.rename(context, std::move(request));
+  } else {
+    renamed = co_await copy_directory(context, node, from, to);
+  }
   catalog_.invalidate(from.path);
   catalog_.invalidate(to.path);
   co_return renamed;

@@ -10,6 +10,7 @@
 
 #include "telemetry/log.h"
 #include "vfs/forgotten_node.h"
+#include "vfs/writing/writable_links.h"
 
 namespace leat {
 namespace {
@@ -44,7 +45,8 @@ WritableFileSystem::WritableFileSystem(std::unique_ptr<FileSystem> below, std::s
       store_(store),
       executor_(executor),
       options_(std::move(options)),
-      nodes_([this](NodeId node, uint64_t count) { below_->forget(node, count); }) {}
+      nodes_([this](NodeId node, uint64_t count) { below_->forget(node, count); }),
+      posix_(make_posix_changes(*this)) {}
 
 WritableFileSystem::~WritableFileSystem() {
   if (uploads_) executor_.block_on(uploads_->stop());
@@ -87,6 +89,9 @@ NodeAttributes WritableFileSystem::describe(const WrittenNode& node, NodeAttribu
   }
   if (below.mode == 0) below.mode = node.is_directory() ? S_IFDIR | 0755 : S_IFREG | 0644;
   if (node.is_symlink) below.mode = S_IFLNK | 0777;
+  if (node.special != 0) below.mode = node.special | 0644;
+  below.device = node.device;
+  below.links = node.links;
   if (node.mode) below.mode = (below.mode & S_IFMT) | *node.mode;
   if (node.uid) below.uid = *node.uid;
   if (node.gid) below.gid = *node.gid;
@@ -151,8 +156,8 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNod
                         (node->is_directory() || node->below == found.node ||
                          (version && version->version == node->version));
       if (node && !own && !same) {
-        nodes_.unlink(*node);  // open files keep it
-        node->superseded = true;
+        nodes_.unlink(*node, *parent, name);  // open files keep it
+        node->superseded = !node->linked;
         node = nullptr;
       }
       if (!node) node = nodes_.add(parent, std::string(name), found.kind);
@@ -183,7 +188,7 @@ bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_
     node->in_store = false;  // what is in it here is shown, and makes it again in the store
     return false;
   }
-  nodes_.unlink(*node);
+  nodes_.unlink(*node, *parent, name);
   return true;
 }
 
@@ -208,6 +213,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
     }
     if (hides(*parent, name)) return missing(name);
     if (!nodes_.has_below(*parent) || must_learn(*parent, name)) return std::nullopt;
+    if (parent->always_asks.value_or(true)) return std::nullopt;
     directory = parent->below;
     changes = parent->changes;
   }
@@ -229,6 +235,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::lookup(Context context, NodeId 
     if (!parent) co_return forgotten(id);
     LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
     const uint64_t changes = changes_of(*parent);
+    co_await refresh_linked(context, parent, name);
     found = co_await below_->lookup(context, directory, name);
     if (found) {
       const std::optional<Result<NodeAttributes>> adopted = adopt(parent, name, *found, changes);
@@ -241,9 +248,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::lookup(Context context, NodeId 
   }
   if (found) {
     co_await learn_attributes(context, parent, name);
-    std::lock_guard lock(nodes_.mutex());
-    const WrittenNodePtr node = nodes_.find(found->node);
-    co_return node ? describe(*node, *found) : *found;
+    co_return describe_learnt(*parent, name, *found);
   }
   co_return found;
 }
@@ -259,6 +264,7 @@ NodeAttributes WritableFileSystem::lookup_from_listing(NodeId id, const CatalogE
     parent = nodes_.find(id);
     if (!parent || parent->changed || !nodes_.has_below(*parent)) return unknown;
     if (must_learn(*parent, entry.info.name)) return unknown;
+    if (parent->always_asks.value_or(true)) return unknown;
     // An entry of open_directory(), which the file system below does not know.
     if (!entry.ref && entry.info.kind == FileKind::kFile) return unknown;
     directory = parent->below;
@@ -286,6 +292,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_attributes(NodeId 
       return describe(*node, known_below(*node));
     }
     if (node->linked && !nodes_.has_below(*node)) return std::nullopt;
+    if (id == kRootNode && !node->attributes_known) return std::nullopt;
     below = node->below;
   }
   std::optional<Result<NodeAttributes>> known = below_->try_attributes(below);
@@ -298,6 +305,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::attributes(Context context, Nod
   if (auto known = try_attributes(id)) co_return *std::move(known);
   const WrittenNodePtr node = find(id);
   if (!node) co_return forgotten(id);
+  if (id == kRootNode) co_await learn_root(context);
   LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
   Result<NodeAttributes> found = co_await below_->attributes(context, below);
   if (!found) co_return found;
@@ -440,6 +448,8 @@ std::optional<KernelInvalidation> WritableFileSystem::translate(
   const WrittenNodePtr parent = nodes_.by_below(name.parent);
   if (!parent) return std::nullopt;
   own.parent = parent->id;
+  const std::string path = root_path_ + nodes_.path_of(*parent) + "/" + name.name;
+  if (own_changes_.contains(path)) return std::nullopt;
   const WrittenNodePtr child = nodes_.child(*parent, name.name);
   // Content that is written here wins until it is saved.
   if (child && child->staged) return std::nullopt;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,6 +96,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> rename(Context context, RenameOp op) override;
   Task<Result<NodeAttributes>> set_attributes(Context context, NodeId node,
                                               AttributeChange change) override;
+  PosixChanges& posix() override { return *posix_; }
   Task<Result<>> save_all(Context context) override;
   Task<Result<>> flush(Context context, std::string path) override;
   UnsentChanges unsent() const override;
@@ -102,6 +104,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
 
  private:
   friend class WrittenFile;
+  friend class WritableLinks;
 
   // A name in a store.
   struct Place {
@@ -196,12 +199,54 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Returns the files below it that are being written.
   std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;
   Task<Result<>> rename_in_store(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
-                                 Place from, Place to);
+                                 Place from, Place to, bool no_replace);
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
-                             Place from, Place to);
+                             Place from, Place to, bool no_replace);
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                                   Place from, Place to);
   Task<Result<>> require_empty(Context context, WrittenNodePtr directory, Place place);
+  // The same by copies (writable_directories.cc). `below`: "" is the directory itself.
+  Task<Result<>> copy_directory(Context context, WrittenNodePtr directory, Place from, Place to);
+  struct CopiedNames {
+    std::map<std::string, Version> versions{};
+    std::optional<Status> failure{};
+  };
+  Task<> copy_one(Gate::Holder holder, Context context, Place from, Place to, std::string below,
+                  std::shared_ptr<CopiedNames> copied);
+  WrittenNodePtr held_below(const WrittenNode& directory, std::string_view path) const;
+
+  // Makes a symbolic link or a special file in a store that has them as such.
+  Task<Result<NodeAttributes>> make_node(Context context, NodeId id, std::string name, NewName as,
+                                         NodeRequest request);
+
+  // ---- files with several names (writable_names.cc)
+  // Returns the place of the node itself, the root included. A directory's key ends in '/'.
+  Result<Place> place_of_node(const WrittenNodePtr& node) const;
+  // Learns the kind and the number of names. If another node shows the same file, gives that the
+  // name. The caller holds the nodes' mutex.
+  void learn_file(const WrittenNodePtr& parent, std::string_view name, const WrittenNodePtr& node,
+                  const PosixAttributes& kept);
+  Task<> learn_root(Context context);
+  // Before a lookup where files may have other names: a change by one of them may be unknown here.
+  Task<> refresh_linked(Context context, WrittenNodePtr parent, std::string name);
+  // Returns the answer to a lookup after its attributes are learnt.
+  NodeAttributes describe_learnt(const WrittenNode& parent, std::string_view name,
+                                 const NodeAttributes& found);
+  // The store has this version of the node. The caller holds the nodes' mutex.
+  void note_object(WrittenNode& node, const SourceObject& object);
+  // A name was removed in the store, or replaced. The caller holds the nodes' mutex.
+  void note_removed(WrittenNode& node, WrittenNode& parent, std::string_view name);
+  // A directory got or lost a directory. The caller holds the nodes' mutex.
+  static void count_directory(WrittenNode& parent, int change);
+  // Refreshes a name that the kernel has changed itself, so that it keeps its node.
+  Task<> refresh_own(Context context, std::string path);
+  // A change by one name gives all names of a file another version.
+  Task<> refresh_names(Context context, WrittenNodePtr node);
+  // The same where the version is not known.
+  Task<> find_version_of_names(Context context, WrittenNodePtr node);
+  Task<Result<>> exchange(Context context, RenameOp op);
+  // A name in a directory with the set-group-ID bit has the directory's group.
+  NewName inherit_group(const WrittenNode& parent, NewName as, bool is_directory) const;
 
   // ---- changes that the store gets later, or never
   WriteMode mode_of(const Place& place) const;
@@ -212,12 +257,12 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> commit(WriteJournal::Edits edits);
   // Sends what is pending at and below a path, below the root; "": all.
   Task<Result<>> drain(Context context, std::string path);
+  // The same before a change that only a store can make. kUnsupported in mode local.
+  Task<Result<>> prepare_store(Context context, Place place);
   // Held by each change from the choice of its path until it is queued; a rename of a directory
   // holds all. Taken after the nodes' permits.
   static constexpr uint64_t kTreeChangesMax = 1 << 16;
   Task<Result<Semaphore::Permit>> enter_tree(Context context, uint64_t changes = 1);
-  // The same for the present name of a node.
-  Result<Place> place_of(const WrittenNode& node) const;
   Task<Result<>> queue_save(Context context, WrittenNodePtr node, bool ordered);
   std::function<Result<StagedFile::Reopen>(const File&, uint64_t)> keeper(
       std::shared_ptr<QueuedChange> change, std::shared_ptr<std::string> small) const;
@@ -226,7 +271,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<bool>> requeue_attributes(WrittenNodePtr node);
   Task<Result<NodeAttributes>> make_directory_behind(Context context, WrittenNodePtr parent,
                                                      std::string name, NewName as);
-  Task<Result<>> remove_behind(Context context, WrittenNodePtr parent, WrittenNodePtr node);
+  Task<Result<>> remove_behind(Context context, WrittenNodePtr parent, WrittenNodePtr node,
+                               std::string name);
   Task<bool> shows_nothing(Context context, WrittenNodePtr directory);
   // Return false if the store has to rename.
   Task<Result<bool>> rename_behind(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
@@ -272,11 +318,13 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Executor& executor_;
   const WritingOptions options_;
   WrittenNodes nodes_;
+  std::multiset<std::string> own_changes_;  // paths; guarded by the nodes' mutex
   Semaphore tree_{kTreeChangesMax};
   std::mutex journal_mutex_;  // held while the journal is opened
   std::unique_ptr<WriteJournal> journal_;
   std::unique_ptr<UploadQueue> uploads_;
   std::atomic<bool> has_journal_ = false;  // both are set, and stay until stop()
+  const std::unique_ptr<PosixChanges> posix_;
 };
 
 }  // namespace leat

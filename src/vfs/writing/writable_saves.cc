@@ -161,7 +161,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   std::shared_ptr<StagedFile> content;
   WrittenNodePtr parent;
   std::string name;
-  uint64_t changes = 0;
+  uint64_t changes = 0, links = 1;
   WriteRequest request;
   WriteCondition& wanted = request.condition;
   std::optional<ContentDigest> attempted;
@@ -182,9 +182,11 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     wanted.version = node->version;
     request.attributes = attributes_of(*node);
     attempted = node->attempted;
+    links = node->links.value_or(1);
   }
   LEAT_CO_TRY(const Place place, place_of(parent, name));
-  if (mode_of(place) != WriteMode::kThrough) {
+  // Only the store knows all names of a file with several.
+  if (mode_of(place) != WriteMode::kThrough && links <= 1) {
     Result<> queued = co_await queue_save(context, node, ordered);
     co_return queued;
   }
@@ -218,6 +220,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     std::lock_guard lock(nodes_.mutex());
     node->version = object->version;
     node->in_store = true;
+    note_object(*node, *object);
     node->attempted = std::nullopt;
     ++node->parent->changes;
     node->saved_changes = changes;
@@ -385,12 +388,13 @@ Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr
 }
 
 Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place) {
-  co_await refresh(context, place.path);
+  co_await refresh_own(context, place.path);
   {
     std::lock_guard lock(nodes_.mutex());
     if (!node->linked) co_return;
     nodes_.outdate_below(*node);
   }
+  co_await refresh_names(context, node);
   static_cast<void>(co_await find_below(context, node));
 }
 

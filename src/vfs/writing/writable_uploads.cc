@@ -95,7 +95,7 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
     std::lock_guard lock(nodes_.mutex());
     for (const WrittenNodePtr& one : {node, node_at(change->path)}) {
       if (!one || one->is_directory()) continue;
-      one->version = object->version;
+      note_object(*one, *object);
       one->in_store = true;
       if (one->parent) ++one->parent->changes;
       // A prefix is a directory, whether it was made or not.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/semaphore.h"
 #include "vfs/file_system.h"
@@ -29,6 +30,13 @@ struct LearntAttributes {
   std::shared_ptr<const PosixAttributes> attributes;
 };
 
+struct WrittenNode;
+
+struct WrittenName {
+  std::shared_ptr<WrittenNode> parent;
+  std::string name;
+};
+
 struct WrittenNode {
   WrittenNode(NodeId number, FileKind what) : id(number), kind(what) {}
 
@@ -40,6 +48,9 @@ struct WrittenNode {
   // The rest is guarded by the table's mutex.
   std::shared_ptr<WrittenNode> parent{};  // null for the root
   std::string name{};
+  std::vector<WrittenName> more_names{};  // of a file with hard links
+  std::optional<uint64_t> links{};        // names in the store; nothing: one, or not known
+  std::optional<FileIdentity> file_in_store{};
   bool linked = true;  // it has a name; false: removed, or replaced by a version of somebody else
   // The content of a save with an unknown outcome: an object with it is ours.
   std::optional<ContentDigest> attempted{};
@@ -72,6 +83,8 @@ struct WrittenNode {
 
   // A directory: whether the store keeps attributes of names in it; nothing: not known yet.
   std::optional<bool> keeps_attributes{};
+  // A directory: whether each lookup asks the store; nothing: not known yet.
+  std::optional<bool> always_asks{};
   // A directory: its last opened listing, and what was learnt ahead of lookups in its order.
   std::weak_ptr<const Listing> listing{};
   std::map<std::string, LearntAttributes, std::less<>> learnt{};
@@ -81,6 +94,8 @@ struct WrittenNode {
   // Attributes that were set here, or that the store keeps.
   bool attributes_known = false;  // the store was asked
   bool is_symlink = false;
+  mode_t special = 0;  // S_IFIFO, S_IFSOCK, S_IFCHR or S_IFBLK
+  dev_t device = 0;
   std::optional<mode_t> mode{};
   std::optional<uid_t> uid{};
   std::optional<gid_t> gid{};

@@ -37,13 +37,53 @@ WrittenNodePtr WrittenNodes::add(const WrittenNodePtr& parent, std::string name,
   return node;
 }
 
+WrittenNodePtr WrittenNodes::add_unnamed(const WrittenNodePtr& near, FileKind kind) {
+  auto node = std::make_shared<WrittenNode>(next_++, kind);
+  nodes_[node->id] = node;
+  node->linked = false;
+  node->parent = near;
+  node->name = "(unnamed)";
+  return node;
+}
+
 void WrittenNodes::unlink(WrittenNode& node) {
   if (node.parent && node.linked) node.parent->children.erase(node.name);
+  for (const WrittenName& more : node.more_names) more.parent->children.erase(more.name);
+  node.more_names.clear();
   node.linked = false;
 }
 
+void WrittenNodes::unlink(WrittenNode& node, const WrittenNode& parent, std::string_view name) {
+  const auto more = std::ranges::find_if(node.more_names, [&](const WrittenName& one) {
+    return one.parent.get() == &parent && one.name == name;
+  });
+  if (more != node.more_names.end()) {
+    more->parent->children.erase(more->name);
+    node.more_names.erase(more);
+    return;
+  }
+  if (!node.linked || node.parent.get() != &parent || node.name != name) return;
+  if (node.more_names.empty()) return unlink(node);
+  node.parent->children.erase(node.name);
+  WrittenName next = std::move(node.more_names.back());
+  node.more_names.pop_back();
+  node.parent = std::move(next.parent);
+  node.name = std::move(next.name);
+}
+
+void WrittenNodes::link(WrittenNode& node, const WrittenNodePtr& parent, std::string name) {
+  if (!node.linked) return move(node, parent, std::move(name));
+  parent->children[name] = &node;
+  node.more_names.push_back({parent, std::move(name)});
+}
+
+void WrittenNodes::move(WrittenNode& node, const WrittenName& from, const WrittenName& to) {
+  unlink(node, *from.parent, from.name);
+  link(node, to.parent, to.name);
+}
+
 void WrittenNodes::move(WrittenNode& node, const WrittenNodePtr& parent, std::string name) {
-  if (node.parent && node.linked) node.parent->children.erase(node.name);
+  unlink(node);
   node.linked = true;
   node.parent = parent;
   node.name = std::move(name);
@@ -76,6 +116,24 @@ bool WrittenNodes::has_own_below(const WrittenNode& directory) {
   });
 }
 
+void WrittenNodes::set_file(WrittenNode& node, const FileIdentity& file) {
+  erase_file(node);
+  node.file_in_store = file;
+  by_file_[file] = node.id;
+}
+
+WrittenNodePtr WrittenNodes::by_file(const FileIdentity& file) const {
+  const auto found = by_file_.find(file);
+  return found == by_file_.end() ? nullptr : find(found->second);
+}
+
+// Another node may show the same file by now.
+void WrittenNodes::erase_file(const WrittenNode& node) {
+  if (!node.file_in_store) return;
+  const auto found = by_file_.find(*node.file_in_store);
+  if (found != by_file_.end() && found->second == node.id) by_file_.erase(found);
+}
+
 std::string WrittenNodes::path_of(const WrittenNode& node) const {
   std::vector<const WrittenNode*> chain;
   for (const WrittenNode* at = &node; at->parent; at = at->parent.get()) chain.push_back(at);
@@ -93,12 +151,18 @@ void WrittenNodes::forget(NodeId id, uint64_t count) {
     node->lookups -= std::min(count, node->lookups);
     // A directory may have been held by its last child alone.
     // A removed directory may be gone already, before its last child.
-    while (node && is_unused(*node) && find(node->id) == node) {
+    std::vector<WrittenNodePtr> left{node};
+    while (!left.empty()) {
+      node = std::move(left.back());
+      left.pop_back();
+      if (!node || !is_unused(*node) || find(node->id) != node) continue;
+      for (const WrittenName& more : node->more_names) left.push_back(more.parent);
+      left.push_back(node->parent);
       unlink(*node);
       nodes_.erase(node->id);
       erase_below(*node);
+      erase_file(*node);
       unused.push_back(node);
-      node = node->parent;
     }
   }
   for (const WrittenNodePtr& node : unused) {

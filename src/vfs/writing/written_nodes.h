@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,10 +47,20 @@ class WrittenNodes {
 
   // Adds a node under a name that no other has.
   WrittenNodePtr add(const WrittenNodePtr& parent, std::string name, FileKind kind);
-  // Takes the name away; open files keep the node.
+  // Adds a node that has no name yet. `near`: the directory for messages about it.
+  WrittenNodePtr add_unnamed(const WrittenNodePtr& near, FileKind kind);
+  // Takes all names away; open files keep the node.
   void unlink(WrittenNode& node);
-  // Gives the node a name that no other has.
+  // Takes one name away. The node is no longer linked without another.
+  void unlink(WrittenNode& node, const WrittenNode& parent, std::string_view name);
+  // Gives the node one more name, that no other has.
+  void link(WrittenNode& node, const WrittenNodePtr& parent, std::string name);
+  // Gives the node a name that no other has, instead of all its names, or of one of them.
   void move(WrittenNode& node, const WrittenNodePtr& parent, std::string name);
+  void move(WrittenNode& node, const WrittenName& from, const WrittenName& to);
+  // Remembers the file in the store that the node shows, and finds the node that shows one.
+  void set_file(WrittenNode& node, const FileIdentity& file);
+  WrittenNodePtr by_file(const FileIdentity& file) const;
   // `below` comes with one lookup count, or is 0. Returns the count to forget; 0: none.
   [[nodiscard]] NodeId set_below(WrittenNode& node, NodeId below);
   // The node below shows the attributes still, but no longer the name.
@@ -85,11 +96,13 @@ class WrittenNodes {
   }
 
   void erase_below(const WrittenNode& node);
+  void erase_file(const WrittenNode& node);
 
   const std::function<void(NodeId, uint64_t)> forget_below_;
   mutable std::mutex mutex_;
   std::unordered_map<NodeId, WrittenNodePtr> nodes_;
   std::unordered_map<NodeId, NodeId> by_below_;
+  std::map<FileIdentity, NodeId> by_file_;
   NodeId next_ = kRootNode + 1;
   uint64_t epoch_ = 1;
   WrittenNodePtr root_;
