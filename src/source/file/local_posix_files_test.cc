@@ -188,6 +188,17 @@ TEST_F(LocalPosixFiles, ARenameMayRefuseToReplace) {
   EXPECT_EQ(content("c"), "1");
 }
 
+TEST_F(LocalPosixFiles, HolesAreNotWritten) {
+  ASSERT_TRUE(write("zeros", std::string(8 << 20, '\0')));
+  ASSERT_TRUE(write("end", std::string(8 << 20, '\0') + "x"));
+  struct stat zeros{};
+  ::stat((folder_ / "zeros").c_str(), &zeros);
+  EXPECT_EQ(zeros.st_size, 8 << 20);
+  EXPECT_LT(zeros.st_blocks * 512, 1 << 20);
+  EXPECT_EQ(content("zeros"), std::string(8 << 20, '\0'));
+  EXPECT_EQ(content("end"), std::string(8 << 20, '\0') + "x");
+}
+
 TEST_F(LocalPosixFiles, AttributesSurviveAWrite) {
   put("f", "1");
   const ExtendedAttributeName name{root_ + "f", "user.colour"};
