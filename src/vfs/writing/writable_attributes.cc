@@ -155,7 +155,7 @@ Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodeP
     if (node->is_directory()) co_return Result<>();
     {
       std::lock_guard lock(nodes_.mutex());
-      node->version = object.version;
+      note_object(*node, object);
     }
     co_await publish(context, node, place);
     co_return Result<>();

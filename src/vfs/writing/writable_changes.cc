@@ -370,7 +370,7 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     node->ctime = options_.wall_clock();
     if (replaced) replaced->ctime = node->ctime;
   }
-  co_await refresh_names(Context::background(), node);
+  co_await find_version_of_names(Context::background(), node);
   if (replaced) {
     co_await find_version_of_names(Context::background(), replaced);
     drop_saved(replaced);

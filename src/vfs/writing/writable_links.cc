@@ -89,7 +89,6 @@ Task<Result<NodeAttributes>> WritableLinks::link(Context context, NodeId id, Nod
   {
     std::lock_guard lock(files_.nodes_.mutex());
     files_.note_object(*node, object);
-    node->ctime = files_.options_.wall_clock();
     if (const WrittenNodePtr other = files_.nodes_.child(*parent, name)) {
       files_.nodes_.unlink(*other, *parent, name);
     }

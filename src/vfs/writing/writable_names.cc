@@ -119,7 +119,10 @@ void WritableFileSystem::note_object(WrittenNode& node, const SourceObject& obje
   node.version = object.version;
   if (!object.attributes) return;
   if (object.attributes->links) node.links = object.attributes->links;
-  if (object.attributes->file) nodes_.set_file(node, *object.attributes->file);
+  if (!object.attributes->file) return;
+  nodes_.set_file(node, *object.attributes->file);
+  // A node that is forgotten and found again shows the same time.
+  if (object.attributes->ctime) node.ctime = object.attributes->ctime;
 }
 
 void WritableFileSystem::note_removed(WrittenNode& node, WrittenNode& parent,

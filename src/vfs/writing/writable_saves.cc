@@ -220,7 +220,10 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     std::lock_guard lock(nodes_.mutex());
     node->version = object->version;
     node->in_store = true;
+    // The kernel has cached the time of the change, and not that of the save.
+    const std::optional<WallTime> ctime = node->ctime;
     note_object(*node, *object);
+    node->ctime = ctime;
     node->attempted = std::nullopt;
     ++node->parent->changes;
     node->saved_changes = changes;
