@@ -282,6 +282,8 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory_behind(Context c
     node->gid = as.gid;
     node->atime = node->mtime = node->ctime = now;
     node->lookups = 1;
+    node->links = 2;
+    count_directory(*parent, 1);
     made = describe(*node, {});
   }
   change->node = node;
@@ -290,7 +292,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory_behind(Context c
     {
       std::lock_guard lock(nodes_.mutex());
       node->queued = 0;
-      nodes_.unlink(*node);
+      note_removed(*node, *parent, name);
     }
     nodes_.forget(node->id, 1);
     co_return Error(durable.error());

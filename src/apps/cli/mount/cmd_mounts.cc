@@ -77,8 +77,8 @@ void MountsCommand::declare(CLI::App& app) {
       ->type_name("PATH")
       ->required();
   set->add_option("NAME=VALUE", words_,
-                  "freshness, negative_ttl, cache, quota, ttl, priority, pin; of a whole mount "
-                  "also uid, gid, umask")
+                  "freshness, negative_ttl, cache, write, quota, ttl, priority, pin; of a whole "
+                  "mount also uid, gid, umask")
       ->type_name("NAME=VALUE")
       ->required();
   set->alias("update");

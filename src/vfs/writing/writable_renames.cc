@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: renames.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "telemetry/log.h"
+#include "vfs/forgotten_node.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+namespace {
+
+// The store's name of a directory.
+std::string as_directory(std::string key) {
+  key += '/';
+  return key;
+}
+
+}  // namespace
+
+Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
+  const WrittenNodePtr parent = find(op.parent), new_parent = find(op.new_parent);
+  if (!parent || !new_parent) co_return forgotten(parent ? op.new_parent : op.parent);
+  LEAT_CO_TRY(Place from, place_of(parent, op.name));
+  LEAT_CO_TRY(Place to, place_of(new_parent, op.new_name));
+  if (op.exchange) {
+    Result<> exchanged = co_await exchange(context, op);
+    co_return exchanged;
+  }
+  if (from.mount->entry.path != to.mount->entry.path) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} and {} are in different mounts", from.path, to.path));
+  }
+  LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, op.parent, op.name));
+  const WrittenNodePtr& node = held.node();
+  WrittenNodePtr replaced;
+  Result<WrittenNodes::Hold> present = co_await named(context, op.new_parent, op.new_name);
+  if (present) {
+    if (op.no_replace) co_return error(StatusCode::kExists, to.path + " exists");
+    replaced = present->node();
+    if (replaced == node) co_return Result<>();
+    if (replaced->is_directory() && !node->is_directory()) {
+      co_return error(StatusCode::kIsDirectory, to.path + " is a directory");
+    }
+    if (!replaced->is_directory() && node->is_directory()) {
+      co_return error(StatusCode::kNotDirectory, to.path + " is a file");
+    }
+  } else if (present.error().code() != StatusCode::kNotFound) {
+    co_return Error(present.error());
+  }
+  // Held until the nodes have their new names, so that no save writes the old one again.
+  std::vector<WrittenNodePtr> changing = staged_below(*node);
+  if (!node->is_directory()) changing = {node};
+  if (replaced && !replaced->is_directory()) changing.push_back(replaced);
+  std::ranges::sort(changing, {}, &WrittenNode::id);
+  changing.erase(std::ranges::unique(changing).begin(), changing.end());
+  std::vector<Semaphore::Permit> permits;
+  for (const WrittenNodePtr& one : changing) {
+    auto permit = co_await one->changing.acquire(context, 1, "a change of a file");
+    if (!permit) co_return Error(permit.error());
+    permits.push_back(*std::move(permit));
+  }
+  bool behind = is_behind(from) || is_behind(to);
+  Result<Semaphore::Permit> tree;
+  if (behind) {
+    // Before all others wait for it.
+    if (node->is_directory()) LEAT_CO_CHECK_OK(co_await drain_stored(context, node, from, to));
+    tree = co_await enter_tree(context, node->is_directory() ? kTreeChangesMax : 1);
+    if (!tree) co_return Error(tree.error());
+    LEAT_CO_TRY(from, place_of(parent, op.name));
+    LEAT_CO_TRY(to, place_of(new_parent, op.new_name));
+    LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
+  }
+  if (!behind) {
+    const bool no_replace = op.no_replace;
+    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, no_replace));
+  }
+  {
+    std::lock_guard lock(nodes_.mutex());
+    if (replaced) note_removed(*replaced, *new_parent, op.new_name);
+    if (const WrittenNodePtr other = nodes_.child(*new_parent, op.new_name)) {
+      nodes_.unlink(*other, *new_parent, op.new_name);
+    }
+    nodes_.move(*node, {parent, op.name}, {new_parent, op.new_name});
+    nodes_.outdate_below(*node);
+    ++parent->changes;
+    ++new_parent->changes;
+    if (node->is_directory()) {
+      nodes_.new_epoch();
+      count_directory(*parent, -1);
+      count_directory(*new_parent, 1);
+    }
+    node->ctime = options_.wall_clock();
+    if (replaced) replaced->ctime = node->ctime;
+  }
+  co_await find_version_of_names(Context::background(), node);
+  if (replaced) {
+    co_await find_version_of_names(Context::background(), replaced);
+    drop_saved(replaced);
+  }
+  note_changed(*parent);
+  note_changed(*new_parent);
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodePtr node,
+                                                   WrittenNodePtr replaced, Place from, Place to,
+                                                   bool no_replace) {
+  Result<> renamed;
+  if (node->is_directory()) {
+    renamed = co_await rename_directory(context, node, replaced, from, to);
+  } else {
+    renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
+  }
+  // Also after a failure, since the store may have done it.
+  co_await refresh(Context::background(), from.path);
+  co_await refresh(Context::background(), to.path);
+  co_return renamed;
+}
+
+std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& directory) const {
+  std::vector<WrittenNodePtr> staged;
+  std::lock_guard lock(nodes_.mutex());
+  std::vector<const WrittenNode*> directories{&directory};
+  while (!directories.empty()) {
+    const WrittenNode* next = directories.back();
+    directories.pop_back();
+    for (const auto& [name, child] : next->children) {
+      if (child->is_directory()) directories.push_back(child);
+      if (child->staged) staged.push_back(nodes_.find(child->id));
+    }
+  }
+  return staged;
+}
+
+Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr node,
+                                               WrittenNodePtr replaced, Place from, Place to,
+                                               bool no_replace) {
+  // A copy that has not begun would find nothing under the old key.
+  if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
+    LEAT_CO_CHECK_OK(co_await staged->fill(context));
+  }
+  if (replaced) co_await keep_content(context, replaced);
+  bool in_store;
+  Version target;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    in_store = node->in_store;
+    if (replaced) target = replaced->version;
+  }
+  Source& source = *from.mount->source;
+  if (in_store) {
+    LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
+    if (source.capabilities().renames) {
+      LEAT_CO_CHECK_OK(co_await source.rename(
+          context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
+      // Without an answer the version is not known, and its next save does not compare it.
+      const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
+      target = object ? object->version : Version();
+    } else {
+      CopyRequest request{.from = from.key, .to = to.key};
+      LEAT_CO_TRY(const SourceObject copied, co_await source.copy(context, std::move(request)));
+      LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
+      target = copied.version;
+    }
+  }
+  std::lock_guard lock(nodes_.mutex());
+  node->version = target;
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNodePtr node,
+                                                    WrittenNodePtr replaced, Place from, Place to) {
+  if (is_at_or_below(to.path, from.path)) {
+    co_return error(StatusCode::kInvalidArgument,
+                    fmt::format("{} cannot be moved into itself", from.path));
+  }
+  Source& source = *from.mount->source;
+  const SourceCapabilities& store = source.capabilities();
+  const bool renames = store.renames && store.real_directories;
+  if (!renames && !store.copies) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} cannot rename directories; copy {} and remove it",
+                                source.name(), from.path));
+  }
+  // Everything in it keeps its version where the store says so; files in progress are saved under
+  // their new names.
+  if (replaced) {
+    LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));
+    LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {as_directory(to.key)}}));
+  }
+  // A copy that has not begun would find nothing under the old key.
+  for (const WrittenNodePtr& open : staged_below(*node)) {
+    if (const std::shared_ptr<StagedFile> staged = staged_of(*open)) {
+      LEAT_CO_CHECK_OK(co_await staged->fill(context));
+    }
+  }
+  Result<> renamed;
+  if (renames) {
+    RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
+    renamed = co_await source.rename(context, std::move(request));
+  } else {
+    renamed = co_await copy_directory(context, node, from, to);
+  }
+  catalog_.invalidate(from.path);
+  catalog_.invalidate(to.path);
+  co_return renamed;
+}
+
+}  // namespace leat
