@@ -95,6 +95,7 @@ def use_cache(call, mount, cache):
     assert call("pin")["pinned"]
     assert all("pin" not in one["options"] for one in call("unpin", mount / "d")["paths"])
     call("refresh", mount)
+    call("flush", mount)
     assert call("cache", "ls")["objects"]
     call("cache", "verify")
     call("free", mount)
