@@ -172,7 +172,7 @@ Task<Result<>> UploadQueue::reserve(Context context, uint64_t bytes) {
       if (!has_unsent()) {
         co_return error(StatusCode::kNoSpace,
                         fmt::format("files that are never sent take {} of the {} that may be "
-                                    "staged; remove some, or raise writing.staging",
+                                    "staged; remove some, or raise cache.staging",
                                     format_bytes(local_bytes_), format_bytes(options_.bytes_max)));
       }
       hurried_ = entries_.rbegin()->first;

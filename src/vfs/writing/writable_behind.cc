@@ -177,6 +177,7 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
   change->node = node;
   change->staged = content;
   change->since = options_.wall_clock();
+  LEAT_CO_CHECK_OK(co_await content->seal(context, keeper(change, small)));
   uint64_t previous;
   {
     std::lock_guard lock(nodes_.mutex());
@@ -185,7 +186,6 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     change->condition = {.absent = !node->version.known() && !node->in_store,
                          .version = node->version};
   }
-  LEAT_CO_CHECK_OK(co_await content->seal(context, keeper(change, small)));
   change->ordered = ordered || change->size > kUnorderedBytes;
   // Nothing was published since, so the earlier content need not be seen.
   const QueuedChangePtr replaced = uploads_->withdraw_newest(previous);
@@ -337,8 +337,12 @@ Task<std::optional<std::vector<UploadQueue::Withdrawn>>> WritableFileSystem::wit
   }
   std::ranges::reverse(withdrawn);
   if (all) co_return withdrawn;
-  for (const UploadQueue::Withdrawn& one : withdrawn) uploads_->put_back(one.change->number);
+  put_back(withdrawn);
   co_return std::nullopt;
+}
+
+void WritableFileSystem::put_back(const std::vector<UploadQueue::Withdrawn>& withdrawn) {
+  for (const UploadQueue::Withdrawn& one : withdrawn) uploads_->put_back(one.change->number);
 }
 
 Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr parent,
@@ -374,7 +378,7 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   }
   const Result<> durable = co_await commit(std::move(edits));
   if (!durable) {
-    for (const UploadQueue::Withdrawn& one : *withdrawn) uploads_->put_back(one.change->number);
+    put_back(*withdrawn);
     co_return durable;
   }
   {

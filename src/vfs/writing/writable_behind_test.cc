@@ -182,6 +182,33 @@ TEST_F(WriteBehind, RenameOfSentFileWaitsForWhatIsBefore) {
   EXPECT_EQ(rig->content(kRootNode, "new"), "hello");
 }
 
+TEST_F(WriteBehind, StoredNamesAreRenamedBeforeAnyWrite) {
+  rig->bucket().put("d/a", "1");
+  EXPECT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "ok");
+  EXPECT_EQ(rig->stored("e/a"), "1");
+  EXPECT_EQ(rig->stored("d/a"), "(none)");
+}
+
+TEST_F(WriteBehind, RenamesRaceWithUploads) {
+  start(0ms);
+  for (int number = 0; number < 150; ++number) {
+    const std::string name = fmt::format("d{}", number);
+    const NodeId made = rig->make_directory(kRootNode, name + ".tmp")->node;
+    put("f.tmp", name, made);
+    std::this_thread::sleep_for(std::chrono::microseconds(number * 20));
+    ASSERT_EQ(rig->rename(made, "f.tmp", made, "f"), "ok");
+    ASSERT_EQ(rig->rename(kRootNode, name + ".tmp", kRootNode, name), "ok");
+  }
+  ASSERT_TRUE(rig->drain());
+  for (int number = 0; number < 150; ++number) {
+    const std::string name = fmt::format("d{}", number);
+    EXPECT_EQ(rig->stored(name + "/f"), name);
+    EXPECT_EQ(rig->content(rig->node(kRootNode, name), "f"), name);
+    EXPECT_EQ(rig->stored(name + "/f.tmp"), "(none)");
+    EXPECT_EQ(rig->peek(kRootNode, name + ".tmp"), 0u);
+  }
+}
+
 TEST_F(WriteBehind, DirectoryIsRenamedWithWhatIsInIt) {
   const NodeId made = rig->make_directory(kRootNode, "tmp")->node;
   const NodeId inner = rig->make_directory(made, "deep")->node;

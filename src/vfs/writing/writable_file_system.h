@@ -283,6 +283,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // them is in the store by now.
   Task<std::optional<std::vector<UploadQueue::Withdrawn>>> withdraw_all(
       std::vector<QueuedChangePtr> changes);
+  void put_back(const std::vector<UploadQueue::Withdrawn>& withdrawn);
   QueuedChangePtr removal_of(const WrittenNodePtr& parent, const Place& place, bool directory);
   // Gives pending changes new places in the queue, and adds those that are new; the others go.
   struct Moves {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
@@ -25,9 +24,7 @@ Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
   for (const QueuedChangePtr& change : moves.added) edits.insert.push_back({*change});
   const Result<> durable = co_await commit(std::move(edits));
   if (!durable) {
-    for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
-      uploads_->put_back(one.change->number);
-    }
+    put_back(moves.withdrawn);
     co_return durable;
   }
   {
@@ -61,7 +58,7 @@ Task<Result<bool>> WritableFileSystem::leave_to_store(Context context, Place fro
   }
   LEAT_CO_CHECK_OK(co_await drain(context, {}));
   // Files in it that are never sent would stay behind.
-  if (!uploads_->has_changes(below_root(from.path))) co_return false;
+  if (!has_journal_ || !uploads_->has_changes(below_root(from.path))) co_return false;
   co_return error(
       StatusCode::kCrossDevice,
       fmt::format("{} has files that are kept from the store (write=local); copy it and "
@@ -110,7 +107,7 @@ Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNod
       in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;
       if (one.change->number == queued) moved = std::make_shared<QueuedChange>(*one.change);
     }
-    LEAT_CHECK(moved != nullptr);  // its path changes with the whole tree held
+    if (!moved) put_back(moves.withdrawn);  // the store has it by now
   } while (!moved);
   WrittenNodePtr parent;
   Version version;
@@ -176,8 +173,14 @@ Task<Result<bool>> WritableFileSystem::rename_directory_behind(Context context, 
       return change->kind == ChangeKind::kRemove && change->path == before;
     });
     auto withdrawn = co_await withdraw_all(std::move(inside));
-    taken = withdrawn.has_value();
-    if (taken) moves.withdrawn = *std::move(withdrawn);
+    if (!withdrawn) continue;
+    {
+      std::lock_guard lock(nodes_.mutex());
+      taken = !node->in_store;
+    }
+    // The store may have made it before its change was withdrawn.
+    if (!taken) put_back(*withdrawn);
+    moves.withdrawn = *std::move(withdrawn);
   }
   // The empty directory there is this one from now on.
   const bool replaces = replaced != nullptr;
