@@ -12,7 +12,7 @@ import pytest
 
 from e2e.content import content
 from e2e.written_folder import compare
-from e2e.writing_test import FileSide, Front, S3Side, Written, errno_of
+from e2e.writing_test import Front, errno_of, written_mount
 from rig.process import wait_until
 
 KIB, MIB = 1024, 1024 * 1024
@@ -21,24 +21,7 @@ BACK = ("--writable", "-o", "write=back")
 
 @pytest.fixture(params=["s3", "file"])
 def written(request, leat, folder):
-    mount = Path(folder) / "mnt"
-    if request.param == "s3":
-        store, bucket = request.getfixturevalue("store"), request.getfixturevalue("bucket")
-        side = S3Side(request.getfixturevalue("s3"), bucket)
-
-        def again():
-            leat.mount(store, bucket, mount, *BACK)
-    else:
-        root = Path(folder) / "source"
-        root.mkdir()
-        side = FileSide(root)
-
-        def again():
-            mount.mkdir(exist_ok=True)
-            leat.run("mount", root, mount, *BACK, "--cache-dir", leat.cache_dir, "--cache-size",
-                     leat.cache_size, "--freshness", "max-age=1s")
-    again()
-    return Written(leat, again, mount, side)
+    return written_mount(request, leat, folder, *BACK)
 
 
 @pytest.fixture
@@ -57,6 +40,16 @@ def mounted_known(leat, front, bucket, folder):
     mount = leat.mount(front, bucket, Path(folder) / "mnt", *BACK, "-o", "io_timeout=3s",
                        freshness="max-age=1m")
     os.listdir(mount)
+    return mount
+
+
+def left_unsent(leat, front, bucket, folder):
+    """A folder that was unmounted with a file `f` that its store does not have."""
+    mount = mounted_known(leat, front, bucket, folder)
+    front.refuses = True
+    (mount / "f").write_bytes(b"one")
+    leat.run("umount", "--no-flush", mount)
+    front.refuses = False
     return mount
 
 
@@ -99,11 +92,7 @@ def test_unmounting_sends_what_is_left(written):
 
 
 def test_the_next_mount_sends_what_is_left(leat, front, s3, bucket, folder):
-    mount = mounted_known(leat, front, bucket, folder)
-    front.refuses = True
-    (mount / "f").write_bytes(b"one")
-    leat.run("umount", "--no-flush", mount)
-    front.refuses = False
+    mount = left_unsent(leat, front, bucket, folder)
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
     leat.mount(front, bucket, mount, "--writable")  # whatever its mode is now
     assert (mount / "f").read_bytes() == b"one"
@@ -112,11 +101,7 @@ def test_the_next_mount_sends_what_is_left(leat, front, s3, bucket, folder):
 
 
 def test_another_source_does_not_get_it(leat, front, s3, bucket, folder):
-    mount = mounted_known(leat, front, bucket, folder)
-    front.refuses = True
-    (mount / "f").write_bytes(b"one")
-    leat.run("umount", "--no-flush", mount)
-    front.refuses = False
+    mount = left_unsent(leat, front, bucket, folder)
     s3.create_bucket(Bucket=f"{bucket}-other")
     refused = leat.mount(front, f"{bucket}-other", mount, "--writable", check=False)
     assert refused.returncode != 0 and "not in the store yet" in refused.stderr

@@ -82,8 +82,8 @@ class Written:
         self.mount_again()
 
 
-@pytest.fixture(params=["s3", "file"])
-def written(request, leat, folder):
+def written_mount(request, leat, folder, *words):
+    """A mount with these words, of the store that the fixture's parameter names."""
     mount = Path(folder) / "mnt"
     if request.param == "s3":
         store, s3 = request.getfixturevalue("store"), request.getfixturevalue("s3")
@@ -91,7 +91,7 @@ def written(request, leat, folder):
         side = S3Side(s3, bucket)
 
         def again():
-            leat.mount(store, bucket, mount, "--writable")
+            leat.mount(store, bucket, mount, *words)
     else:
         root = Path(folder) / "source"
         root.mkdir()
@@ -99,10 +99,15 @@ def written(request, leat, folder):
 
         def again():
             mount.mkdir(exist_ok=True)
-            leat.run("mount", root, mount, "--writable", "--cache-dir", leat.cache_dir,
+            leat.run("mount", root, mount, *words, "--cache-dir", leat.cache_dir,
                      "--cache-size", leat.cache_size, "--freshness", "max-age=1s")
     again()
     return Written(leat, again, mount, side)
+
+
+@pytest.fixture(params=["s3", "file"])
+def written(request, leat, folder):
+    return written_mount(request, leat, folder, "--writable")
 
 
 @pytest.fixture
