@@ -190,6 +190,8 @@ class MountService {
   Task<Result<>> start_server(EntryPtr entry);
   Task<Result<>> restore_lingering(Context context, SavedMount saved);
   Task<> drop(EntryPtr entry);
+  // Null for a mount that takes no writes, or has no file system of its own.
+  static NamespaceChanges* changes_of(const Entry& entry);
   static UnsentChanges unsent_of(const Entry& entry);
   // Block. The second one ends writing.
   void save_all(const Entry& entry);

@@ -111,8 +111,7 @@ std::string MountService::journal_directory(const std::string& folder) const {
 
 // Files that could not be saved when they were closed get one more attempt.
 void MountService::save_all(const Entry& entry) {
-  NamespaceChanges* const changes =
-      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  NamespaceChanges* const changes = changes_of(entry);
   if (changes == nullptr) return;
   const Result<> saved = executor_.block_on(changes->save_all(Context::background()));
   if (!saved) {
@@ -122,8 +121,7 @@ void MountService::save_all(const Entry& entry) {
 }
 
 void MountService::save_written(const Entry& entry) {
-  NamespaceChanges* const changes =
-      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  NamespaceChanges* const changes = changes_of(entry);
   if (changes == nullptr) return;
   save_all(entry);
   executor_.block_on(changes->stop());

@@ -38,8 +38,7 @@ std::vector<MountView> MountService::views() const {
 // Passthrough may have failed since the mount.
 MountView MountService::current_view(const Entry& entry) {
   MountView view = entry.view;
-  NamespaceChanges* const changes =
-      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  NamespaceChanges* const changes = changes_of(entry);
   if (changes != nullptr) view.unsent = to_view(changes->unsent());
   if (!entry.server) return view;
   FuseFeatures features = entry.server->features();
@@ -53,9 +52,12 @@ MountView MountService::current_view(const Entry& entry) {
   return view;
 }
 
+NamespaceChanges* MountService::changes_of(const Entry& entry) {
+  return entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+}
+
 UnsentChanges MountService::unsent_of(const Entry& entry) {
-  NamespaceChanges* const changes =
-      entry.file_system ? entry.file_system->changes(kRootNode) : nullptr;
+  NamespaceChanges* const changes = changes_of(entry);
   return changes == nullptr ? UnsentChanges{} : changes->unsent();
 }
 

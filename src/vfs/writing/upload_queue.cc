@@ -78,17 +78,14 @@ void UploadQueue::put_back(uint64_t number) {
 }
 
 void UploadQueue::release(uint64_t number) {
-  std::vector<WaiterPtr> ended;
-  std::shared_ptr<SharedPromise<bool>> progress;
+  Ended ended;
   {
     std::lock_guard lock(mutex_);
     if (!entries_.contains(number)) return;
     take_out(number);
-    ended = take_ended(/*failed=*/false);
-    progress = std::exchange(progress_, SharedPromise<bool>::make());
+    ended = take_ended(/*all=*/false);
   }
-  for (const WaiterPtr& waiter : ended) waiter->done->set(true);
-  progress->set(true);
+  end(ended, true);
   pump();
 }
 
@@ -98,14 +95,19 @@ QueuedChangePtr UploadQueue::find(uint64_t number) const {
   return found == entries_.end() ? nullptr : found->second.change;
 }
 
-std::vector<UploadQueue::WaiterPtr> UploadQueue::take_ended(bool failed) {
-  std::vector<WaiterPtr> ended;
+UploadQueue::Ended UploadQueue::take_ended(bool all) {
+  Ended ended{.progress = std::exchange(progress_, SharedPromise<bool>::make())};
   std::erase_if(waiters_, [&](const WaiterPtr& waiter) {
-    const bool ends = failed || !waits_for(*waiter);
-    if (ends) ended.push_back(waiter);
+    const bool ends = all || !waits_for(*waiter);
+    if (ends) ended.drains.push_back(waiter);
     return ends;
   });
   return ended;
+}
+
+void UploadQueue::end(const Ended& ended, const Result<bool>& result) {
+  for (const WaiterPtr& waiter : ended.drains) waiter->done->set(result);
+  ended.progress->set(result);
 }
 
 Error UploadQueue::ending() const {
@@ -257,12 +259,11 @@ void UploadQueue::pump() {
 }
 
 Task<> UploadQueue::run(Gate::Holder, QueuedChangePtr change, std::shared_ptr<Running> running) {
-  const std::stop_callback end(stopping_.get_token(),
-                               [running] { running->cancel.request_stop(); });
+  const std::stop_callback stopping(stopping_.get_token(),
+                                    [running] { running->cancel.request_stop(); });
   const Context context = Context::background().with_cancel(running->cancel.get_token());
   const Result<> sent = co_await send_(context, change);
-  std::vector<WaiterPtr> ended;
-  std::shared_ptr<SharedPromise<bool>> progress;
+  Ended ended;
   bool out = false, failed = false;
   {
     std::lock_guard lock(mutex_);
@@ -274,7 +275,6 @@ Task<> UploadQueue::run(Gate::Holder, QueuedChangePtr change, std::shared_ptr<Ru
     failed = !sent && !out;
     if (sent) take_out(change->number);
     if (out) entry.held = true;
-    progress = std::exchange(progress_, SharedPromise<bool>::make());
     if (sent) {
       failures_ = 0;
       failure_ = std::nullopt;
@@ -290,10 +290,7 @@ Task<> UploadQueue::run(Gate::Holder, QueuedChangePtr change, std::shared_ptr<Ru
     ended = take_ended(failed);
   }
   running->ended->set(out);
-  for (const WaiterPtr& waiter : ended) {
-    waiter->done->set(failed ? Result<bool>(Error(sent.error())) : Result<bool>(true));
-  }
-  progress->set(failed ? Result<bool>(Error(sent.error())) : Result<bool>(true));
+  end(ended, failed ? Result<bool>(Error(sent.error())) : Result<bool>(true));
   pump();
 }
 
@@ -315,15 +312,12 @@ Task<> UploadQueue::wake_later(Gate::Holder, Clock::time_point when) {
 Task<> UploadQueue::stop() {
   stopping_.request_stop();
   gate_.close();
-  std::vector<WaiterPtr> ended;
-  std::shared_ptr<SharedPromise<bool>> progress;
+  Ended ended;
   {
     std::lock_guard lock(mutex_);
-    ended = std::exchange(waiters_, {});
-    progress = std::exchange(progress_, SharedPromise<bool>::make());
+    ended = take_ended(/*all=*/true);
   }
-  for (const WaiterPtr& waiter : ended) waiter->done->set(Result<bool>(ending()));
-  progress->set(Result<bool>(ending()));
+  end(ended, ending());
   co_await gate_.wait_idle();
 }
 

@@ -113,8 +113,14 @@ class UploadQueue {
   bool begin(Entry& entry);
   void take_out(uint64_t number);
   bool waits_for(const Waiter& waiter) const;
-  // Returns the waiters that have what they wait for; with a failure, all of them.
-  std::vector<WaiterPtr> take_ended(bool failed);
+  // Waits that end together.
+  struct Ended {
+    std::vector<WaiterPtr> drains{};
+    std::shared_ptr<SharedPromise<bool>> progress{};
+  };
+  // Takes the drains that have what they wait for, or all of them, and those that wait for space.
+  Ended take_ended(bool all);
+  static void end(const Ended& ended, const Result<bool>& result);  // without the mutex
   Error ending() const;
   void wake_at(Clock::time_point when);  // by pump(), later
   bool has_unsent() const;

@@ -37,7 +37,7 @@ Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr pare
   std::shared_ptr<const PosixAttributes> kept;
   if (has && node->is_directory()) {
     Result<SourceObject> found =
-        co_await place->mount->source->stat(context, {.key = place->key + "/"});
+        co_await place->mount->source->stat(context, {.key = place->as_directory()});
     if (!found) co_return;
     kept = found->attributes;
   } else if (has) {

@@ -183,8 +183,7 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     std::lock_guard lock(nodes_.mutex());
     previous = node->queued;
     change->attributes = attributes_of(*node);
-    change->condition = {.absent = !node->version.known() && !node->in_store,
-                         .version = node->version};
+    change->condition = condition_of(*node);
   }
   change->ordered = ordered || change->size > kUnorderedBytes;
   // Nothing was published since, so the earlier content need not be seen.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,15 +15,9 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using testing::FaultyBucket;
-using ::testing::HasSubstr;
 using testing::OpenedFile;
-using testing::outcome;
 using testing::pattern;
-using testing::RigWriting;
-using testing::TreeRigOptions;
-using testing::WritableRig;
 using testing::WriteBehind;
-using testing::WriteLocal;
 
 TEST_F(WriteBehind, CloseDoesNotWaitForStore) {
   put("x", "hello");

@@ -12,16 +12,6 @@
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
-namespace {
-
-// The store's name of a directory.
-std::string as_directory(std::string key) {
-  key += '/';
-  return key;
-}
-
-}  // namespace
-
 // ---- where names are
 
 Result<WritableFileSystem::Place> WritableFileSystem::place_of(const WrittenNodePtr& parent,
@@ -155,7 +145,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
     Result<NodeAttributes> made = co_await make_directory_behind(context, parent, name, as);
     co_return made;
   }
-  WriteRequest request{.key = as_directory(place.key)};
+  WriteRequest request{.key = place.as_directory()};
   LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
   co_await refresh(context, place.path);
   LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
@@ -254,7 +244,7 @@ Task<Result<>> WritableFileSystem::require_empty(Context context, WrittenNodePtr
   }
   std::string token;
   while (empty) {
-    ListRequest request{.prefix = as_directory(place.key), .token = token};
+    ListRequest request{.prefix = place.as_directory(), .token = token};
     LEAT_CO_TRY(const ListPage page,
                 co_await place.mount->source->list(context, std::move(request)));
     empty = page.objects.empty() && page.skipped == 0;
@@ -282,7 +272,7 @@ Task<Result<>> WritableFileSystem::remove_directory(Context context, NodeId id, 
   }
   LEAT_CO_CHECK_OK(co_await require_empty(context, node, place));
   LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
-  const std::string key = as_directory(place.key);
+  const std::string key = place.as_directory();
   LEAT_CO_CHECK_OK(co_await place.mount->source->remove(context, {.keys = {key}}));
   co_await refresh(context, place.path);
   {

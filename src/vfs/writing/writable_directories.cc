@@ -51,7 +51,7 @@ Task<> WritableFileSystem::copy_one(Gate::Holder, Context context, Place from, P
 Task<Result<>> WritableFileSystem::copy_directory(Context context, WrittenNodePtr directory,
                                                   Place from, Place to) {
   Source& source = *from.mount->source;
-  const std::string prefix = from.key + "/";
+  const std::string prefix = from.as_directory();
   std::vector<std::string> below{""};  // the marker of the directory itself
   ListRequest request{.prefix = prefix, .recursive = true};
   do {

@@ -110,8 +110,11 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   struct Place {
     MountPtr mount;
     std::string path;           // in the namespace
-    std::string key;            // of a file; a directory's ends in '/'
+    std::string key;            // of a file
     std::string directory_key;  // of its parent
+
+    // The key of a directory of this name.
+    std::string as_directory() const { return key + '/'; }
   };
 
   // ---- names
@@ -161,6 +164,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> save(Context context, WrittenNodePtr node, bool ordered = false);
   // `ordered`: as PendingChange::ordered, for one that the store gets later.
   Task<Result<>> save_locked(Context context, WrittenNodePtr node, bool ordered = false);
+  // Returns what the store has under the node's name, as far as we know. The caller holds the
+  // nodes' mutex.
+  static WriteCondition condition_of(const WrittenNode& node);
   Task<Result<SourceObject>> send(Context context, Place place, WriteRequest request,
                                   std::shared_ptr<StagedFile> content);
   Task<Result<SourceObject>> send_once(Context context, Place place, WriteRequest request,
@@ -196,6 +202,10 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> require_missing(Context context, NodeId parent, std::string name, Place place);
   // Looks the name up, for a change of it.
   Task<Result<WrittenNodes::Hold>> named(Context context, NodeId parent, std::string name);
+  // Takes the permits of files in their order. Held over a change of names, so that no save writes
+  // an old name again.
+  static Task<Result<std::vector<Semaphore::Permit>>> acquire_changing(
+      Context context, std::vector<WrittenNodePtr> nodes);
   // Returns the files below it that are being written.
   std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;
   Task<Result<>> rename_in_store(Context context, WrittenNodePtr node, WrittenNodePtr replaced,

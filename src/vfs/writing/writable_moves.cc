@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "catalog/mount_table.h"
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
@@ -32,7 +33,7 @@ Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
     for (const auto& [before, change] : moves.moved) {
       WrittenNode& node = *change->node;
       if (change->kind == ChangeKind::kRemove) {
-        node.removed[change->path.substr(change->path.rfind('/') + 1)] = change->number;
+        node.removed[std::string(last_component(change->path))] = change->number;
       } else if (node.queued == before) {
         node.queued = change->number;
       }

@@ -206,14 +206,8 @@ Task<Result<>> WritableFileSystem::exchange(Context context, RenameOp op) {
     std::ranges::copy(staged_below(*node), std::back_inserter(changing));
     if (!node->is_directory()) changing.push_back(node);
   }
-  std::ranges::sort(changing, {}, &WrittenNode::id);
-  changing.erase(std::ranges::unique(changing).begin(), changing.end());
-  std::vector<Semaphore::Permit> permits;
-  for (const WrittenNodePtr& one : changing) {
-    auto permit = co_await one->changing.acquire(context, 1, "a change of a file");
-    if (!permit) co_return Error(permit.error());
-    permits.push_back(*std::move(permit));
-  }
+  const auto permits = co_await acquire_changing(context, changing);
+  if (!permits) co_return Error(permits.error());
   // The store exchanges what it has, and a copy that has not begun uses the old name.
   for (const WrittenNodePtr& one : changing) {
     const bool is_exchanged = one == nodes[0] || one == nodes[1];

@@ -10,16 +10,6 @@
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
-namespace {
-
-// The store's name of a directory.
-std::string as_directory(std::string key) {
-  key += '/';
-  return key;
-}
-
-}  // namespace
-
 Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   const WrittenNodePtr parent = find(op.parent), new_parent = find(op.new_parent);
   if (!parent || !new_parent) co_return forgotten(parent ? op.new_parent : op.parent);
@@ -50,18 +40,11 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   } else if (present.error().code() != StatusCode::kNotFound) {
     co_return Error(present.error());
   }
-  // Held until the nodes have their new names, so that no save writes the old one again.
   std::vector<WrittenNodePtr> changing = staged_below(*node);
   if (!node->is_directory()) changing = {node};
   if (replaced && !replaced->is_directory()) changing.push_back(replaced);
-  std::ranges::sort(changing, {}, &WrittenNode::id);
-  changing.erase(std::ranges::unique(changing).begin(), changing.end());
-  std::vector<Semaphore::Permit> permits;
-  for (const WrittenNodePtr& one : changing) {
-    auto permit = co_await one->changing.acquire(context, 1, "a change of a file");
-    if (!permit) co_return Error(permit.error());
-    permits.push_back(*std::move(permit));
-  }
+  const auto permits = co_await acquire_changing(context, std::move(changing));
+  if (!permits) co_return Error(permits.error());
   bool behind = is_behind(from) || is_behind(to);
   Result<Semaphore::Permit> tree;
   if (behind) {
@@ -74,8 +57,7 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
   }
   if (!behind) {
-    const bool no_replace = op.no_replace;
-    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, no_replace));
+    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, op.no_replace));
   }
   {
     std::lock_guard lock(nodes_.mutex());
@@ -118,6 +100,19 @@ Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodeP
   co_await refresh(Context::background(), from.path);
   co_await refresh(Context::background(), to.path);
   co_return renamed;
+}
+
+Task<Result<std::vector<Semaphore::Permit>>> WritableFileSystem::acquire_changing(
+    Context context, std::vector<WrittenNodePtr> nodes) {
+  std::ranges::sort(nodes, {}, &WrittenNode::id);
+  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+  std::vector<Semaphore::Permit> permits;
+  for (const WrittenNodePtr& node : nodes) {
+    auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
+    if (!permit) co_return Error(permit.error());
+    permits.push_back(*std::move(permit));
+  }
+  co_return permits;
 }
 
 std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& directory) const {
@@ -189,7 +184,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
   // their new names.
   if (replaced) {
     LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));
-    LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {as_directory(to.key)}}));
+    LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {to.as_directory()}}));
   }
   // A copy that has not begun would find nothing under the old key.
   for (const WrittenNodePtr& open : staged_below(*node)) {
@@ -199,7 +194,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
   }
   Result<> renamed;
   if (renames) {
-    RenameRequest request{.from = as_directory(from.key), .to = as_directory(to.key)};
+    RenameRequest request{.from = from.as_directory(), .to = to.as_directory()};
     renamed = co_await source.rename(context, std::move(request));
   } else {
     renamed = co_await copy_directory(context, node, from, to);

@@ -177,9 +177,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     changes = content->changes();
     parent = node->parent;
     name = node->name;
-    // After a lost answer the version is unknown, though there is one.
-    wanted.absent = !node->version.known() && !node->in_store;
-    wanted.version = node->version;
+    wanted = condition_of(*node);
     request.attributes = attributes_of(*node);
     attempted = node->attempted;
     links = node->links.value_or(1);
@@ -193,14 +191,11 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
   request.key = place.key;
   LEAT_CO_CHECK_OK(co_await content->fill(context));
-  const SourceCapabilities& store = place.mount->source->capabilities();
-  wanted.absent = wanted.absent && store.write_if_absent;
-  if (!store.write_if_version) wanted.version = {};
   Result<SourceObject> object = co_await send(context, place, request, content);
   if (!object && is_condition_failure(object.error().code()) && attempted) {
     const std::optional<SourceObject> ours = co_await find_attempt(context, place, *attempted);
     if (ours) {
-      wanted = {.version = store.write_if_version ? ours->version : Version()};
+      wanted = {.version = ours->version};
       object = co_await send(context, place, request, content);
     }
   }
@@ -235,13 +230,22 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   co_return Result<>();
 }
 
+WriteCondition WritableFileSystem::condition_of(const WrittenNode& node) {
+  // After a lost answer the version is unknown, though there is one.
+  return {.absent = !node.version.known() && !node.in_store, .version = node.version};
+}
+
 // After a failure with an unknown outcome, the object shows whether the write was done. The same
 // holds for a condition that failed, since a layer below may have repeated the request.
 Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place,
                                                     WriteRequest request,
                                                     std::shared_ptr<StagedFile> content) {
   Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
-  const WriteCondition& condition = request.condition;
+  // As far as the store compares.
+  const SourceCapabilities& store = place.mount->source->capabilities();
+  WriteCondition& condition = request.condition;
+  condition.absent = condition.absent && store.write_if_absent;
+  if (!store.write_if_version) condition.version = {};
   for (int attempt = 0; attempt < options_.save_attempts; ++attempt) {
     sent = co_await send_once(context, place, request, content, content->size());
     const bool conditional = condition.absent || condition.version.known();

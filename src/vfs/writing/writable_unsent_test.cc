@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "vfs/writing/write_behind_test.h"
 
@@ -14,15 +12,10 @@ namespace leat {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using testing::FaultyBucket;
 using ::testing::HasSubstr;
 using testing::OpenedFile;
 using testing::outcome;
 using testing::pattern;
-using testing::RigWriting;
-using testing::TreeRigOptions;
-using testing::WritableRig;
 using testing::WriteBehind;
 using testing::WriteLocal;
 

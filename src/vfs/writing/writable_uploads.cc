@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "catalog/mount_table.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "vfs/writing/writable_file_system.h"
@@ -16,14 +17,6 @@ namespace {
 Counter sent_total("leat_vfs_sent_changes_total", "Changes that the store got after their answer",
                    "", Stability::kExperimental);
 
-std::string_view parent_of(std::string_view path) {
-  return path.substr(0, path.rfind('/'));
-}
-
-std::string_view name_of(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 }  // namespace
 
 std::string WritableFileSystem::mount_of(const Place& place) {
@@ -33,9 +26,8 @@ std::string WritableFileSystem::mount_of(const Place& place) {
 
 Result<WritableFileSystem::Place> WritableFileSystem::place_of_change(
     const PendingChange& change) const {
-  const std::string root = root_path_ == "/" ? std::string() : root_path_;
-  const std::string directory = root + std::string(parent_of(change.path));
-  LEAT_TRY(Place place, place_in(directory.empty() ? "/" : directory, name_of(change.path)));
+  const std::string path = join_path(root_path_, path_below(change.path, "/"));
+  LEAT_TRY(Place place, place_in(std::string(parent_path(path)), last_component(path)));
   if (change.mount == mount_of(place)) return place;
   return error(
       StatusCode::kUnavailable,
@@ -65,12 +57,8 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   WriteRequest request{.key = place.key, .attributes = change->attributes};
   {
     std::lock_guard lock(nodes_.mutex());
-    request.condition = {.absent = !node->version.known() && !node->in_store,
-                         .version = node->version};
+    request.condition = condition_of(*node);
   }
-  const SourceCapabilities& store = place.mount->source->capabilities();
-  if (!store.write_if_absent) request.condition.absent = false;
-  if (!store.write_if_version) request.condition.version = {};
   Result<SourceObject> object = co_await send(context, place, std::move(request), change->staged);
   if (!object && is_condition_failure(object.error().code())) {
     const Result<> kept =
@@ -134,7 +122,7 @@ Task<> WritableFileSystem::end_save(WrittenNodePtr node, QueuedChangePtr change)
 Task<Result<>> WritableFileSystem::send_directory(Context context, QueuedChangePtr change,
                                                   Place place) {
   Source& source = *place.mount->source;
-  const std::string key = place.key + "/";
+  const std::string key = place.as_directory();
   LEAT_CO_CHECK_OK(co_await source.write(context, {.key = key}, {}));
   if (source.capabilities().sets_attributes) {
     AttributesRequest request{.key = key, .attributes = change->attributes};
@@ -162,7 +150,7 @@ Task<Result<>> WritableFileSystem::send_directory(Context context, QueuedChangeP
 Task<Result<>> WritableFileSystem::send_removal(Context context, QueuedChangePtr change,
                                                 Place place) {
   LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
-  const std::string key = change->directory ? place.key + "/" : place.key;
+  const std::string key = change->directory ? place.as_directory() : place.key;
   const Result<> removed = co_await place.mount->source->remove(context, {.keys = {key}});
   if (!removed && removed.error().code() == StatusCode::kNotEmpty) {
     log::warning("{} was removed here, but others have put files in it: it stays", place.path);
@@ -174,7 +162,7 @@ Task<Result<>> WritableFileSystem::send_removal(Context context, QueuedChangePtr
   const WrittenNodePtr parent = change->node;
   {
     std::lock_guard lock(nodes_.mutex());
-    const auto hidden = parent->removed.find(name_of(change->path));
+    const auto hidden = parent->removed.find(last_component(change->path));
     if (hidden != parent->removed.end() && hidden->second == change->number) {
       parent->removed.erase(hidden);
     }
@@ -198,10 +186,10 @@ WrittenNodePtr WritableFileSystem::node_at(std::string_view path) {
 }
 
 WrittenNodePtr WritableFileSystem::directory_at(std::string_view path) {
-  if (path.empty()) return nodes_.root();
+  if (path == "/") return nodes_.root();
   if (WrittenNodePtr present = node_at(path)) return present;
-  const WrittenNodePtr parent = directory_at(parent_of(path));
-  return nodes_.add(parent, std::string(name_of(path)), FileKind::kDirectory);
+  const WrittenNodePtr parent = directory_at(parent_path(path));
+  return nodes_.add(parent, std::string(last_component(path)), FileKind::kDirectory);
 }
 
 Result<> WritableFileSystem::restore() {
@@ -224,8 +212,8 @@ void WritableFileSystem::restore_change(const PendingChange& pending) {
   static_cast<PendingChange&>(*change) = pending;
   {
     std::lock_guard lock(nodes_.mutex());
-    const WrittenNodePtr parent = directory_at(parent_of(change->path));
-    const std::string name(name_of(change->path));
+    const WrittenNodePtr parent = directory_at(parent_path(change->path));
+    const std::string name(last_component(change->path));
     WrittenNodePtr node = nodes_.child(*parent, name);
     if (change->kind == ChangeKind::kRemove) {
       if (node) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "apps/cli/client/mount_paths.h"
 #include "apps/cli/command/command_table.h"
 #include "apps/cli/command/progress.h"
@@ -51,23 +49,20 @@ class FlushCommand : public Command {
 }  // namespace
 
 CommandResult<UnsentView> wait_for_flush(DaemonClient& client, const std::string& path) {
+  UnsentView first;
+  LEAT_TRY(const Json mounts, client.get("/v1/mounts"));
+  for (const Json& one : mounts["mounts"]) {
+    LEAT_TRY(const MountView view, from_json<MountView>(one));
+    if (!view.unsent) continue;
+    if (!is_at_or_below(view.path, path) && !is_at_or_below(path, view.path)) continue;
+    first.changes += view.unsent->changes;
+    first.bytes += view.unsent->bytes;
+  }
   Progress progress;
-  std::optional<UnsentView> first;
   for (;;) {
-    LEAT_TRY(const Json mounts, client.get("/v1/mounts"));
-    if (!first) {
-      first.emplace();
-      for (const Json& one : mounts["mounts"]) {
-        LEAT_TRY(const MountView view, from_json<MountView>(one));
-        if (!view.unsent) continue;
-        if (!is_at_or_below(view.path, path) && !is_at_or_below(path, view.path)) continue;
-        first->changes += view.unsent->changes;
-        first->bytes += view.unsent->bytes;
-      }
-    }
     LEAT_TRY(const Json answer, client.post("/v1/mounts/flush", to_json(FlushRequest{path})));
     LEAT_TRY(const FlushView view, from_json<FlushView>(answer));
-    if (view.done) return *first;
+    if (view.done) return first;
     progress.show(left(view.unsent));
   }
 }
