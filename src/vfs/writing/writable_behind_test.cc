@@ -182,6 +182,16 @@ TEST_F(WriteBehind, StoredNamesAreRenamedBeforeAnyWrite) {
   EXPECT_EQ(rig->stored("d/a"), "(none)");
 }
 
+// Nothing but the rename may hold a file below when the store has it.
+TEST_F(WriteBehind, FileIsSentWhileItsDirectoryIsRenamed) {
+  rig->bucket().put("d/a", "1");
+  const NodeId directory = rig->node(kRootNode, "d");
+  put("f", "hello", directory);
+  EXPECT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "ok");
+  EXPECT_EQ(rig->stored("e/f"), "hello");
+  EXPECT_EQ(rig->content(rig->node(kRootNode, "e"), "f"), "hello");
+}
+
 TEST_F(WriteBehind, RenamesRaceWithUploads) {
   start(0ms);
   for (int number = 0; number < 150; ++number) {

@@ -204,7 +204,11 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<WrittenNodes::Hold>> named(Context context, NodeId parent, std::string name);
   // Takes the permits of files in their order. Held over a change of names, so that no save writes
   // an old name again.
-  static Task<Result<std::vector<Semaphore::Permit>>> acquire_changing(
+  struct ChangePermit {
+    WrittenNodePtr node{};  // before the permit, which it outlives
+    Semaphore::Permit permit{};
+  };
+  static Task<Result<std::vector<ChangePermit>>> acquire_changing(
       Context context, std::vector<WrittenNodePtr> nodes);
   // Returns the files below it that are being written.
   std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;

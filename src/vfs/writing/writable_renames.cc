@@ -102,15 +102,15 @@ Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodeP
   co_return renamed;
 }
 
-Task<Result<std::vector<Semaphore::Permit>>> WritableFileSystem::acquire_changing(
+Task<Result<std::vector<WritableFileSystem::ChangePermit>>> WritableFileSystem::acquire_changing(
     Context context, std::vector<WrittenNodePtr> nodes) {
   std::ranges::sort(nodes, {}, &WrittenNode::id);
   nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
-  std::vector<Semaphore::Permit> permits;
+  std::vector<ChangePermit> permits;
   for (const WrittenNodePtr& node : nodes) {
     auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
     if (!permit) co_return Error(permit.error());
-    permits.push_back(*std::move(permit));
+    permits.push_back({node, *std::move(permit)});
   }
   co_return permits;
 }
