@@ -68,6 +68,14 @@ def mounted(leat, folder):
     return at
 
 
+@pytest.fixture
+def apart(folder, monkeypatch):
+    """Folders of tests are made in this one's, where no run that begins elsewhere clears them."""
+    place = Path(folder) / "apart"
+    place.mkdir()
+    monkeypatch.setenv("LEAT_TEST_DIR", str(place))
+
+
 def waits_in_fuse(thread):
     return Path(f"/proc/self/task/{thread.native_id}/wchan").read_text().startswith(FUSE_WAITS)
 
@@ -119,7 +127,7 @@ def test_a_test_in_its_time_is_left_alone(leat, mounted):
     watchdog.disarm()
 
 
-def test_leftovers_of_a_killed_run_are_removed(leat, mounted):
+def test_leftovers_of_a_killed_run_are_removed(leat, mounted, apart):
     run = subprocess.Popen([sys.executable, "-c", TEST_RUN, str(TESTS)], stdout=subprocess.PIPE,
                            text=True)
     folder = run.stdout.readline().strip()
@@ -148,7 +156,7 @@ def test_only_folders_of_tests_are_anybodys():
     assert not is_ending(os.getpid())
 
 
-def test_a_hanging_suite_ends_and_says_where():
+def test_a_hanging_suite_ends_and_says_where(apart):
     """It waits in the kernel for a daemon that has taken its request and never answers."""
     run = subprocess.Popen([LIMITED, "--patience", "3", "20", sys.executable, "-c", UNKILLABLE, str(TESTS)],
                            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
