@@ -80,7 +80,7 @@ struct PageStoreStats {
 class BackingFile {
  public:
   virtual ~BackingFile() = default;
-  virtual int fd() const = 0;  // opened O_RDONLY
+  virtual int fd() const = 0;  // opened O_RDONLY, unless the kernel may write to it, too
   virtual uint64_t size() const = 0;
   // Returns false once the object is dropped or evicted: do not give it to new readers.
   virtual bool current() const { return true; }

@@ -281,9 +281,8 @@ FuseServerOptions MountService::server_options(const EntryPtr& entry) {
   options.read_ahead_bytes = entry->options.kernel_readahead;
   if (entry->has_long_timeout) options.request_timeout = std::chrono::seconds(0);
   options.disabled_features = options_.disabled_features;
-  // The kernel must not read versions of files that may be written.
   options.read_only = !entry->options.writable;
-  options.passthrough = request.passthrough && !entry->options.writable;
+  options.passthrough = request.passthrough;
   options.io_uring = options_.io_uring;
   options.threads = options_.threads;
   options.connections = options_.connections;

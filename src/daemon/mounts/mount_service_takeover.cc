@@ -94,6 +94,7 @@ Result<std::unique_ptr<FileSystem>> MountService::make_file_system(const EntryPt
                            .journal_directory = journal_directory(folder),
                            .owner = entry->url.to_string()};
     writing.uploads.bytes_max = options_.staging_bytes_max;
+    writing.direct_writes = StagedFile::has_exact_times(options_.staging_directory);
     auto writable = std::make_unique<WritableFileSystem>(std::move(files), folder, catalog_, store_,
                                                          executor_, std::move(writing));
     LEAT_CHECK_OK(writable->restore());

@@ -15,21 +15,32 @@ Counter opens_passthrough("leat_fuse_opens_total", "Opens of files", R"(mode="pa
 Counter reads_inline("leat_fuse_reads_total", "READ requests", R"(path="inline")");
 Counter reads_async("leat_fuse_reads_total", "READ requests", R"(path="async")");
 
-void reply_open(FuseServerState& server, fuse_req_t request, uint64_t unique, NodeId node,
-                fuse_file_info info, Result<std::shared_ptr<OpenFile>> opened) {
-  if (!opened) return reply_error(server, request, node, opened.error());
-  const std::shared_ptr<OpenFile> file = *std::move(opened);
+}  // namespace
+
+void open_in_kernel(FuseServerState& server, const std::shared_ptr<OpenFile>& file,
+                    fuse_file_info& info) {
   const OpenFiles::BackingId backing = server.files.open(file);
-  const TakeoverRecords::InflightOp inflight(server.records, unique,
-                                             TakeoverRecords::Operation::kOpen, node);
   if (backing != 0) {
     info.backing_id = backing;
     server.records.record_backing(backing);
     opens_passthrough.add();
   } else {
-    info.keep_cache = 1;  // a node is one version, so its pages stay valid
+    // A node is one version, or all its writes go through these pages, so they stay valid. Direct
+    // writes do not; the kernel drops the pages when they begin.
+    info.keep_cache = 1;
     opens_read.add();
   }
+}
+
+namespace {
+
+void reply_open(FuseServerState& server, fuse_req_t request, uint64_t unique, NodeId node,
+                fuse_file_info info, Result<std::shared_ptr<OpenFile>> opened) {
+  if (!opened) return reply_error(server, request, node, opened.error());
+  const std::shared_ptr<OpenFile> file = *std::move(opened);
+  open_in_kernel(server, file, info);
+  const TakeoverRecords::InflightOp inflight(server.records, unique,
+                                             TakeoverRecords::Operation::kOpen, node);
   // A file that is only read has nothing to flush.
   const bool reads = (info.flags & O_ACCMODE) == O_RDONLY;
   info.noflush = reads && server.uses(FuseFeature::kNoFlush) ? 1 : 0;

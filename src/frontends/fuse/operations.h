@@ -19,6 +19,10 @@ namespace leat {
 // else remains to do.
 bool undo_unanswered(FuseServerState& server, uint64_t unique);
 
+// Records an open, and says in the reply how the kernel reads and writes the file.
+void open_in_kernel(FuseServerState& server, const std::shared_ptr<OpenFile>& file,
+                    fuse_file_info& info);
+
 // Ends an open of a file that may have been written. Saves it in the background; a failure is
 // logged.
 void end_open(FuseServerState& server, std::shared_ptr<OpenFile> file);

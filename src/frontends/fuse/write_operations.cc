@@ -87,8 +87,7 @@ Task<> answer_create(std::unique_ptr<PendingRequest> request, FuseServerState* s
     reply_error(*server, request->answer(), parent, created.error(), name);
     co_return;
   }
-  server->files.open(created->file);
-  info.keep_cache = 1;
+  open_in_kernel(*server, created->file, info);
   const fuse_entry_param entry = to_entry(created->attributes);
   if (fuse_reply_create(request->answer(), &entry, &info) == 0) co_return;
   server->files.release(entry.ino);

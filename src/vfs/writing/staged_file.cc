@@ -11,11 +11,20 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/crc32c.h"
+#include "model/timespec.h"
+
 namespace leat {
 namespace {
 
 // Bytes of the version that are copied at a time.
 constexpr uint64_t kCopyBytes = 4 * kMiB;
+// Direct writes to files up to this size are also found by their checksum. keep() need not clean
+// the mappings of these.
+constexpr uint64_t kChecksumBytes = 64 * kKiB;
+// Changes in a row that has_exact_times() compares.
+constexpr int kTimeSamples = 16;
+constexpr int kCopyAttempts = 3;
 
 constexpr int kAllocateModes =
     FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE | FALLOC_FL_UNSHARE_RANGE;
@@ -24,7 +33,31 @@ Status failed(const char* what) {
   return status_from_errno(errno, fmt::format("cannot {} a file that is being written", what));
 }
 
+Result<> copy_bytes(const File& from, const File& to) {
+  off_t at = 0;
+  for (;;) {
+    const ssize_t moved = ::copy_file_range(from.fd(), &at, to.fd(), nullptr, 64 * kMiB, 0);
+    if (moved == 0) return {};
+    if (moved < 0 && errno != EINTR) return error(failed("copy"));
+  }
+}
+
 }  // namespace
+
+// The kernel's hold.
+class StagedFile::DirectWrites : public BackingFile {
+ public:
+  DirectWrites(std::shared_ptr<StagedFile> content, FilePtr file)
+      : content_(std::move(content)), file_(std::move(file)) {}
+  ~DirectWrites() override { content_->end_direct_writes(); }
+
+  int fd() const override { return file_->fd(); }
+  uint64_t size() const override { return content_->size(); }
+
+ private:
+  const std::shared_ptr<StagedFile> content_;
+  const FilePtr file_;
+};
 
 Result<File> StagedFile::create_unlinked(const std::string& directory) {
   File file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -37,6 +70,19 @@ Result<File> StagedFile::create_unlinked(const std::string& directory) {
   }
   ::unlink(path.c_str());
   return File(fd);
+}
+
+bool StagedFile::has_exact_times(const std::string& directory) {
+  const Result<File> file = create_unlinked(directory);
+  if (!file) return false;
+  WallTime last = traces_of(*file, false).mtime;
+  for (int sample = 0; sample < kTimeSamples; ++sample) {
+    if (::pwrite(file->fd(), "", 1, 0) != 1) return false;
+    const WallTime now = traces_of(*file, false).mtime;
+    if (now == last) return false;
+    last = now;
+  }
+  return true;
 }
 
 Result<std::shared_ptr<StagedFile>> StagedFile::create(const std::string& directory,
@@ -206,20 +252,131 @@ Task<Result<>> StagedFile::seal(Context context,
   LEAT_CO_CHECK_OK(co_await fill(context));
   auto permit = co_await changing_.acquire(context, kChangesMax, "changes of a file");
   if (!permit) co_return Error(permit.error());
-  if (is_sealed()) co_return Result<>();
-  const uint64_t size = this->size();
-  auto call = [&] { return keep(*opened(), size); };
+  const uint64_t changes = this->changes(), size = this->size();
+  auto call = [&]() -> Result<Reopen> {
+    LEAT_TRY(const FilePtr file, open_file());
+    return keep(*file, size);
+  };
   LEAT_CO_TRY(Reopen reopen, co_await executor_.blocking(call));
   std::lock_guard lock(mutex_);
   reopen_ = std::move(reopen);
-  sealed_size_ = size;
-  sealed_ = true;
+  kept_size_ = size;
+  kept_changes_ = changes;
+  seal_if_final();
   co_return Result<>();
+}
+
+void StagedFile::seal_if_final() {
+  if (direct_ > 0 || !reopen_ || kept_changes_ != changes_) return;
+  sealed_size_ = kept_size_;
+  sealed_ = true;
+}
+
+bool StagedFile::is_kept() const {
+  std::lock_guard lock(mutex_);
+  return reopen_ && kept_changes_ == changes_;
+}
+
+uint64_t StagedFile::kept_changes() const {
+  std::lock_guard lock(mutex_);
+  return kept_changes_;
+}
+
+uint64_t StagedFile::kept_size() const {
+  std::lock_guard lock(mutex_);
+  return kept_size_;
 }
 
 void StagedFile::park() {
   std::lock_guard lock(mutex_);
-  if (reopen_ && !stays_open_) file_ = nullptr;
+  if (is_sealed() && reopen_ && !stays_open_) file_ = nullptr;
+}
+
+// ---- direct writes
+
+StagedFile::Traces StagedFile::traces_of(const File& file, bool with_crc) {
+  struct stat now{};
+  ::fstat(file.fd(), &now);
+  Traces traces{.mtime = to_wall_time(now.st_mtim), .size = static_cast<uint64_t>(now.st_size)};
+  if (!with_crc || traces.size > kChecksumBytes) return traces;
+  Buffer bytes(traces.size);
+  const ssize_t got = ::pread(file.fd(), bytes.data(), bytes.size(), 0);
+  if (got > 0) traces.crc = crc32c({bytes.data(), static_cast<size_t>(got)});
+  return traces;
+}
+
+std::shared_ptr<BackingFile> StagedFile::write_directly(
+    const std::shared_ptr<StagedFile>& content) {
+  std::lock_guard lock(content->mutex_);
+  if (!content->is_filled() || content->is_sealed() || !content->file_) return nullptr;
+  if (content->direct_++ == 0) content->noted_ = traces_of(*content->file_, true);
+  return std::make_shared<DirectWrites>(content, content->file_);
+}
+
+bool StagedFile::is_direct() const {
+  std::lock_guard lock(mutex_);
+  return direct_ > 0;
+}
+
+void StagedFile::note_traces() {
+  const Traces now = traces_of(*file_, true);
+  if (now == noted_) return;
+  noted_ = now;
+  noted_time_ = now.mtime;
+  ++changes_;
+}
+
+std::optional<WallTime> StagedFile::note_direct_writes() {
+  std::lock_guard lock(mutex_);
+  if (direct_ > 0) note_traces();
+  return std::exchange(noted_time_, std::nullopt);
+}
+
+std::optional<WallTime> StagedFile::direct_write_time() const {
+  std::lock_guard lock(mutex_);
+  if (direct_ == 0) return noted_time_;
+  const Traces now = traces_of(*file_, false);
+  if (now.mtime == noted_.mtime && now.size == noted_.size) return noted_time_;
+  return now.mtime;
+}
+
+Task<Result<>> StagedFile::synchronise() {
+  auto call = [file = opened()]() -> Result<> {
+    if (::fdatasync(file->fd()) == 0) return {};
+    return error(failed("synchronise"));
+  };
+  Result<> done = co_await executor_.blocking(call);
+  co_return done;
+}
+
+void StagedFile::end_direct_writes() {
+  std::lock_guard lock(mutex_);
+  note_traces();
+  --direct_;
+  seal_if_final();
+}
+
+uint64_t StagedFile::changes_now() {
+  std::lock_guard lock(mutex_);
+  if (direct_ > 0) note_traces();
+  return changes_;
+}
+
+Result<std::shared_ptr<StagedFile>> StagedFile::copy_to(const std::string& directory) {
+  LEAT_TRY(const FilePtr from, open_file());
+  for (int attempt = 1;; ++attempt) {
+    const uint64_t changes = changes_now();
+    LEAT_TRY(File copy, create_unlinked(directory));
+    LEAT_CHECK_OK(copy_bytes(*from, copy));
+    if (changes != changes_now() && attempt < kCopyAttempts) continue;
+    struct stat now{};
+    ::fstat(copy.fd(), &now);
+    const auto size = static_cast<uint64_t>(now.st_size);
+    auto content = std::make_shared<StagedFile>(std::move(copy), executor_, nullptr, size);
+    content->sealed_size_ = size;
+    content->sealed_ = true;
+    return content;
+  }
 }
 
 Task<Result<>> StagedFile::keep_open() {

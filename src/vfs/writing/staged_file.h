@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // StagedFile: the content of a file that programs write, in an unlinked file on a disk of this
-// host. It begins with the bytes of a version, which are copied before the first change. A sealed
-// one changes no more, and is durable under a name until it is in the store.
+// host. It begins with the bytes of a version, which are copied before the first change. A kept one
+// is durable until it is in the store; a sealed one is kept, and changes no more.
 // Thread-safe; concurrent writes of the same bytes leave one of them.
+//
+// The kernel may write to it by itself (FUSE passthrough). Such changes are found by the time of the
+// file and, in small files, by a checksum: a mapping that is written sets the time only when its
+// pages are clean, and keep() cleans those of larger files. A content that the kernel writes to is
+// kept as it is, and sealed when that ends.
 #pragma once
 
 #include <atomic>
@@ -14,6 +19,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "cache/page_store.h"
+#include "model/file_info.h"
 #include "runtime/context.h"
 #include "runtime/disk.h"
 #include "runtime/executor.h"
@@ -37,6 +44,9 @@ class StagedFile {
   static std::shared_ptr<StagedFile> sealed(Executor& executor, uint64_t size, Reopen reopen);
   // Returns a file without a name in `directory`.
   static Result<File> create_unlinked(const std::string& directory);
+  // Returns whether the times of files in `directory` tell any two changes apart, as direct writes
+  // need (multigrain timestamps: Linux 6.13, and ext4, XFS, Btrfs or tmpfs).
+  static bool has_exact_times(const std::string& directory);
 
   StagedFile(File file, Executor& executor, std::shared_ptr<OpenFile> base, uint64_t size)
       : executor_(executor),
@@ -63,17 +73,51 @@ class StagedFile {
   // Copies the version it began with, unless that was done.
   Task<Result<>> fill(Context context);
 
-  // Makes the content final, after all changes that have begun. `keep` makes it durable, and
-  // returns how to open it again; it may block. After a failure the content is not sealed.
+  // Seals the content, after all changes that have begun; one that the kernel writes to is only
+  // kept. `keep` makes it durable, with the page tables of its mappings clean, and returns how to
+  // open it again; it may block. After a failure the content is as it was.
   Task<Result<>> seal(Context context, std::function<Result<Reopen>(const File&, uint64_t)> keep);
   bool is_sealed() const { return sealed_.load(); }
+  // Returns whether it was kept, and not changed since.
+  bool is_kept() const;
+  // changes() when it was kept last.
+  uint64_t kept_changes() const;
+  // Its size when it was kept last; 0: never.
+  uint64_t kept_size() const;
   // Closes a sealed content until its next read.
   void park();
   // Opens it for good, since its name will go.
   Task<Result<>> keep_open();
 
+  // Lets the kernel write to the file until the result is destroyed. Null if the content is sealed,
+  // or not filled.
+  static std::shared_ptr<BackingFile> write_directly(const std::shared_ptr<StagedFile>& content);
+  bool is_direct() const;
+  // Writes the file to the disk, after which its mappings are clean.
+  Task<Result<>> synchronise();
+  // Counts what the kernel wrote since the last call as one change, and returns its time; nothing:
+  // it wrote nothing.
+  std::optional<WallTime> note_direct_writes();
+  // Returns the time of what note_direct_writes() would count.
+  std::optional<WallTime> direct_write_time() const;
+  // Returns a sealed copy, without a name, of a content that may change meanwhile; blocks. Changes
+  // during three attempts may be in it in part.
+  Result<std::shared_ptr<StagedFile>> copy_to(const std::string& directory);
+
  private:
+  class DirectWrites;
+
   using FilePtr = std::shared_ptr<const File>;
+
+  // What a change by the kernel changes.
+  struct Traces {
+    WallTime mtime{};
+    uint64_t size = 0;
+    uint32_t crc = 0;  // of a small file
+
+    bool operator==(const Traces&) const = default;
+  };
+  static Traces traces_of(const File& file, bool with_crc);
 
   // Returns the open file; opens a parked one, which blocks.
   Result<FilePtr> open_file();
@@ -83,11 +127,20 @@ class StagedFile {
   std::shared_ptr<OpenFile> base() const;
   Result<Bytes> read_now(uint64_t offset, uint64_t size);
   static Result<> write_now(int fd, uint64_t offset, const Bytes& data);
+  void end_direct_writes();
+  uint64_t changes_now();  // with those of the kernel
+  // With the mutex.
+  void note_traces();
+  void seal_if_final();
 
   Executor& executor_;
-  mutable std::mutex mutex_;  // leaf: the next four
+  mutable std::mutex mutex_;  // leaf: down to base_
   FilePtr file_;              // null while parked
   Reopen reopen_{};
+  uint64_t kept_size_ = 0, kept_changes_ = 0;
+  unsigned direct_ = 0;  // holders of direct writes
+  Traces noted_{};       // of the kernel's writes so far
+  std::optional<WallTime> noted_time_{};  // of the last one; nothing: it was returned
   bool stays_open_ = false;
   std::shared_ptr<OpenFile> base_;  // null once filled
   const uint64_t base_size_;

@@ -41,10 +41,13 @@ Result<> link_to(const File& file, const std::string& path) {
   }
 }
 
+// Fewer than `size` bytes only where the file is shorter by now.
 Result<std::string> read_all(const File& file, uint64_t size) {
   std::string bytes(size, '\0');
-  if (::pread(file.fd(), bytes.data(), size, 0) == static_cast<ssize_t>(size)) return bytes;
-  return error(status_from_errno(errno, "cannot read a file that is being written"));
+  const ssize_t got = ::pread(file.fd(), bytes.data(), size, 0);
+  if (got < 0) return error(status_from_errno(errno, "cannot read a file that is being written"));
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
 }
 
 }  // namespace
@@ -136,6 +139,7 @@ std::function<Result<StagedFile::Reopen>(const File&, uint64_t)> WritableFileSys
     change->is_small = size <= WriteJournal::kSmallBytes;
     if (change->is_small) {
       LEAT_TRY(*small, read_all(file, size));
+      change->size = small->size();
       return reopener(*change);
     }
     if (::fdatasync(file.fd()) != 0) {
@@ -149,7 +153,7 @@ std::function<Result<StagedFile::Reopen>(const File&, uint64_t)> WritableFileSys
 Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr node, bool ordered) {
   LEAT_CO_CHECK_OK(co_await executor_.blocking([this] { return need_journal(); }));
   std::shared_ptr<StagedFile> content = staged_of(*node);
-  if (content->is_sealed()) {
+  if (content->is_kept()) {
     bool queued;
     {
       std::lock_guard lock(nodes_.mutex());
@@ -160,11 +164,14 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     }
     if (queued) co_return Result<>();
     // The store has this content and its file here is gone, or it could not be kept.
-    LEAT_CO_CHECK_OK(co_await stage_again(node, content, /*empty=*/false));
-    content = staged_of(*node);
+    if (content->is_sealed()) {
+      LEAT_CO_CHECK_OK(co_await stage_again(node, content, /*empty=*/false));
+      content = staged_of(*node);
+    }
   }
   LEAT_CO_CHECK_OK(co_await content->fill(context));
-  LEAT_CO_CHECK_OK(co_await uploads_->reserve(context, content->size()));
+  const uint64_t size = content->size(), kept = content->kept_size();
+  LEAT_CO_CHECK_OK(co_await uploads_->reserve(context, size > kept ? size - kept : 0));
   const Result<Semaphore::Permit> tree = co_await enter_tree(context);
   if (!tree) co_return Error(tree.error());
   LEAT_CO_TRY(const Place place, place_of_node(node));
@@ -205,7 +212,7 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
   {
     std::lock_guard lock(nodes_.mutex());
     node->queued = change->number;
-    node->saved_changes = content->changes();
+    node->saved_changes = content->kept_changes();
     node->unsaved = false;
   }
   uploads_->add(change);
@@ -240,6 +247,15 @@ Task<Result<bool>> WritableFileSystem::requeue_attributes(WrittenNodePtr node) {
   uploads_->put_back(number);
   if (!durable) co_return Error(durable.error());
   co_return true;
+}
+
+Task<Result<std::shared_ptr<StagedFile>>> WritableFileSystem::content_to_send(
+    QueuedChangePtr change) const {
+  if (change->staged->is_sealed()) co_return change->staged;
+  if (change->is_small) co_return StagedFile::sealed(executor_, change->size, reopener(*change));
+  auto copy = [&] { return change->staged->copy_to(options_.staging_directory); };
+  Result<std::shared_ptr<StagedFile>> content = co_await executor_.blocking(copy);
+  co_return content;
 }
 
 void WritableFileSystem::drop_content(const QueuedChange& change) const {

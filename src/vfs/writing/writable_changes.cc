@@ -311,6 +311,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context,
   }
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
+  note_direct_writes(*node);
   {
     const WallTime now = options_.wall_clock();
     std::lock_guard lock(nodes_.mutex());

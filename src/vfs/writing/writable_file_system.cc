@@ -87,6 +87,8 @@ NodeAttributes WritableFileSystem::describe(const WrittenNode& node, NodeAttribu
     below.size = node.staged->size();
     below.valid_for = kWrittenFor;
   }
+  const std::optional<WallTime> written =
+      node.staged ? node.staged->direct_write_time() : std::nullopt;
   if (below.mode == 0) below.mode = node.is_directory() ? S_IFDIR | 0755 : S_IFREG | 0644;
   if (node.is_symlink) below.mode = S_IFLNK | 0777;
   if (node.special != 0) below.mode = node.special | 0644;
@@ -98,6 +100,7 @@ NodeAttributes WritableFileSystem::describe(const WrittenNode& node, NodeAttribu
   if (node.mtime) below.mtime = *node.mtime;
   below.atime = node.atime;
   below.ctime = node.ctime;
+  if (written) below.mtime = *(below.ctime = written);
   return below;
 }
 

@@ -32,6 +32,9 @@ struct WritingOptions {
   std::string journal_directory{};
   std::string owner{};  // says for which mount the journal is
   UploadOptions uploads{};
+  // The kernel writes to staged files by itself where the mode is not `through`; needs
+  // StagedFile::has_exact_times().
+  bool direct_writes = false;
   // Attempts to send a file where it is unknown whether the last one succeeded. The pauses between
   // them double, from 20 ms. The source repeats requests without conditions by itself.
   int save_attempts = 9;
@@ -159,6 +162,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Before the content leaves the store under an open file.
   Task<> keep_content(Context context, WrittenNodePtr node);
   void note_written(WrittenNode& node);
+  // StagedFile's, for a node.
+  std::shared_ptr<BackingFile> write_directly(const WrittenNodePtr& node) const;
+  void note_direct_writes(WrittenNode& node);
 
   // ---- saving
   Task<Result<>> save(Context context, WrittenNodePtr node, bool ordered = false);
@@ -311,6 +317,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<bool>> leave_to_store(Context context, Place from, Place to);
   Task<Result<>> drain_stored(Context context, WrittenNodePtr directory, Place from, Place to);
   void drop_content(const QueuedChange& change) const;
+  // Returns the content as it was kept, or a copy where a program may write to it meanwhile.
+  Task<Result<std::shared_ptr<StagedFile>>> content_to_send(QueuedChangePtr change) const;
 
   // ---- pending changes on their way
   static std::string mount_of(const Place& place);  // for PendingChange

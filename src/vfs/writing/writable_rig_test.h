@@ -112,6 +112,7 @@ struct RigWriting {
   std::shared_ptr<FaultyBucket> bucket = std::make_shared<FaultyBucket>();
   std::string journal{};
   UploadOptions uploads{};
+  bool direct_writes = false;
 };
 
 class WritableRig : public TreeRig {
@@ -259,6 +260,7 @@ class WritableRig : public TreeRig {
                              .journal_directory = shared->writing.journal,
                              .owner = "memory://bucket",
                              .uploads = shared->writing.uploads,
+                             .direct_writes = shared->writing.direct_writes,
                              .save_attempts = 3,
                              .wall_clock = [shared] { return shared->wall.load(); }};
       auto made = std::make_unique<WritableFileSystem>(std::move(files), root, catalog, store,

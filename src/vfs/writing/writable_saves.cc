@@ -52,6 +52,22 @@ void WritableFileSystem::note_written(WrittenNode& node) {
   node.mtime = node.ctime = now;
 }
 
+std::shared_ptr<BackingFile> WritableFileSystem::write_directly(const WrittenNodePtr& node) const {
+  const std::shared_ptr<StagedFile> staged = staged_of(*node);
+  if (!options_.direct_writes || !staged) return nullptr;
+  const Result<Place> place = place_of_node(node);
+  if (!place || mode_of(*place) == WriteMode::kThrough) return nullptr;
+  return StagedFile::write_directly(staged);
+}
+
+void WritableFileSystem::note_direct_writes(WrittenNode& node) {
+  const std::shared_ptr<StagedFile> staged = staged_of(node);
+  const std::optional<WallTime> written = staged ? staged->note_direct_writes() : std::nullopt;
+  if (!written) return;
+  std::lock_guard lock(nodes_.mutex());
+  node.mtime = node.ctime = written;
+}
+
 // ---- to a staged file
 
 Task<Result<>> WritableFileSystem::stage(Context context, WrittenNodePtr node, bool empty) {
@@ -165,6 +181,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   WriteRequest request;
   WriteCondition& wanted = request.condition;
   std::optional<ContentDigest> attempted;
+  note_direct_writes(*node);
   {
     std::lock_guard lock(nodes_.mutex());
     if (!node->is_dirty()) co_return Result<>();
@@ -191,6 +208,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
   request.key = place.key;
   LEAT_CO_CHECK_OK(co_await content->fill(context));
+  if (content->is_direct()) LEAT_CO_CHECK_OK(co_await content->synchronise());
   Result<SourceObject> object = co_await send(context, place, request, content);
   if (!object && is_condition_failure(object.error().code()) && attempted) {
     const std::optional<SourceObject> ours = co_await find_attempt(context, place, *attempted);
@@ -384,6 +402,7 @@ Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr
     std::lock_guard lock(nodes_.mutex());
     // The name shows the other content from now on; open files keep ours.
     node->saved_changes = changes;
+    if (node->staged && node->staged != content) node->saved_changes = node->staged->kept_changes();
     node->unsaved = false;
     node->conflicted = true;
     ++node->parent->changes;

@@ -59,10 +59,11 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
     std::lock_guard lock(nodes_.mutex());
     request.condition = condition_of(*node);
   }
-  Result<SourceObject> object = co_await send(context, place, std::move(request), change->staged);
+  LEAT_CO_TRY(const std::shared_ptr<StagedFile> content, co_await content_to_send(change));
+  Result<SourceObject> object = co_await send(context, place, std::move(request), content);
   if (!object && is_condition_failure(object.error().code())) {
     const Result<> kept =
-        co_await keep_conflict(context, node, place, change->staged, object.error());
+        co_await keep_conflict(context, node, place, content, object.error());
     bool beside;
     {
       std::lock_guard lock(nodes_.mutex());
@@ -98,7 +99,7 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   co_await publish(context, node, place);
   const FileRefPtr ref = version_of(node->id);
   if (ref && ref->version == object->version) {
-    co_await fill_cache(context, ref, change->staged, change->staged->changes());
+    co_await fill_cache(context, ref, content, content->changes());
   }
   co_await end_save(node, change);
   const Result<> durable =
@@ -210,6 +211,13 @@ Result<> WritableFileSystem::restore() {
 void WritableFileSystem::restore_change(const PendingChange& pending) {
   auto change = std::make_shared<QueuedChange>();
   static_cast<PendingChange&>(*change) = pending;
+  if (change->kind == ChangeKind::kSave && !change->is_small) {
+    // A program may have written to it after it was kept.
+    struct stat now{};
+    if (::stat(journal_->content_path(change->content).c_str(), &now) == 0) {
+      change->size = static_cast<uint64_t>(now.st_size);
+    }
+  }
   {
     std::lock_guard lock(nodes_.mutex());
     const WrittenNodePtr parent = directory_at(parent_path(change->path));

@@ -40,6 +40,10 @@ Task<Result<Bytes>> WrittenFile::read(Context context, uint64_t offset, uint64_t
   co_return bytes;
 }
 
+std::shared_ptr<BackingFile> WrittenFile::backing() {
+  return files_.write_directly(node_);
+}
+
 Task<Result<>> WrittenFile::write(Context context, uint64_t offset, Bytes data) {
   bool done = false;
   while (!done) {

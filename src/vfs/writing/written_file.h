@@ -23,8 +23,9 @@ class WrittenFile : public WritableFile {
   const FileRefPtr& ref() const override { return no_ref_; }
   std::optional<Bytes> try_read(uint64_t offset, uint64_t size) override;
   Task<Result<Bytes>> read(Context context, uint64_t offset, uint64_t size) override;
-  // The kernel must not read a version itself, since the file may be written later.
-  std::shared_ptr<BackingFile> backing() override { return nullptr; }
+  // The kernel must not read a version itself, since the file may be written later. It may read and
+  // write a staged file.
+  std::shared_ptr<BackingFile> backing() override;
   void record_open(uint32_t, int32_t) override {}
 
   Task<Result<>> write(Context context, uint64_t offset, Bytes data) override;

@@ -173,7 +173,8 @@ void WrittenNodes::forget(NodeId id, uint64_t count) {
 std::vector<WrittenNodePtr> WrittenNodes::dirty() const {
   std::vector<WrittenNodePtr> all;
   for (const auto& [id, node] : nodes_) {
-    if (node->is_dirty()) all.push_back(node);
+    const bool is_direct = node->staged && node->staged->is_direct();
+    if (is_direct || node->is_dirty()) all.push_back(node);
   }
   return all;
 }
