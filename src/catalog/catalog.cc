@@ -430,6 +430,8 @@ Task<Result<RefreshResult>> CatalogImpl::refresh_name(Context context, std::stri
     const std::string name(last_component(path));
     DirectoryPtr directory =
         tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
+    // A first listing in flight may return the state before the change.
+    if (directory && !directory->holds_names()) directory->expire();
     if (!directory || !directory->holds_names()) co_return RefreshResult{};
     auto before = directory->last_answer(name);
     Result<CatalogEntry> after =

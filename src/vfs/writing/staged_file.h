@@ -4,9 +4,9 @@
 // is durable until it is in the store; a sealed one is kept, and changes no more.
 // Thread-safe; concurrent writes of the same bytes leave one of them.
 //
-// The kernel may write to it by itself (FUSE passthrough). Such changes are found by the time of the
-// file and, in small files, by a checksum: a mapping that is written sets the time only when its
-// pages are clean, and keep() cleans those of larger files. A content that the kernel writes to is
+// The kernel may write to it by itself (FUSE passthrough). Such changes are found by the time of
+// the file and, in small files, by a checksum. A mapping that is written sets the time only when
+// its pages are clean; seal() cleans those of larger files. A content that the kernel writes to is
 // kept as it is, and sealed when that ends.
 #pragma once
 
@@ -109,7 +109,7 @@ class StagedFile {
 
   using FilePtr = std::shared_ptr<const File>;
 
-  // What a change by the kernel changes.
+  // The marks that a change by the kernel leaves.
   struct Traces {
     WallTime mtime{};
     uint64_t size = 0;
@@ -138,8 +138,8 @@ class StagedFile {
   FilePtr file_;              // null while parked
   Reopen reopen_{};
   uint64_t kept_size_ = 0, kept_changes_ = 0;
-  unsigned direct_ = 0;  // holders of direct writes
-  Traces noted_{};       // of the kernel's writes so far
+  unsigned direct_ = 0;                   // holders of direct writes
+  Traces noted_{};                        // of the kernel's writes so far
   std::optional<WallTime> noted_time_{};  // of the last one; nothing: it was returned
   bool stays_open_ = false;
   std::shared_ptr<OpenFile> base_;  // null once filled

@@ -16,16 +16,37 @@ bool is_at(const PendingChange& change, std::string_view path) {
   return path == "/" || path.empty() || is_at_or_below(change.path, path);
 }
 
+bool renames_at(const PendingChange& change, std::string_view path) {
+  return change.kind == ChangeKind::kRename &&
+         (is_at(change, path) || is_at_or_below(change.from, path));
+}
+
+// Also of what `path` is in, for a rename.
+bool concerns(const PendingChange& change, std::string_view path) {
+  if (is_at(change, path)) return true;
+  return change.kind == ChangeKind::kRename &&
+         (renames_at(change, path) || is_at_or_below(path, change.path) ||
+          is_at_or_below(path, change.from));
+}
+
 }  // namespace
 
+void UploadQueue::insert(QueuedChangePtr change, bool begun, bool held) {
+  std::lock_guard lock(mutex_);
+  (change->local ? local_bytes_ : bytes_) += change->size;
+  const Clock::time_point due = Clock::now() + options_.delay;
+  const uint64_t number = change->number;
+  entries_[number] = {
+      .change = std::move(change), .due = due, .running = {}, .begun = begun, .held = held};
+}
+
 void UploadQueue::add(QueuedChangePtr change, bool begun) {
-  {
-    std::lock_guard lock(mutex_);
-    (change->local ? local_bytes_ : bytes_) += change->size;
-    const Clock::time_point due = Clock::now() + options_.delay;
-    entries_[change->number] = {.change = change, .due = due, .running = {}, .begun = begun};
-  }
+  insert(std::move(change), begun, /*held=*/false);
   pump();
+}
+
+void UploadQueue::add_held(QueuedChangePtr change) {
+  insert(std::move(change), /*begun=*/false, /*held=*/true);
 }
 
 void UploadQueue::take_out(uint64_t number) {
@@ -118,7 +139,22 @@ std::vector<QueuedChangePtr> UploadQueue::changes_below(std::string_view path) c
   std::vector<QueuedChangePtr> changes;
   std::lock_guard lock(mutex_);
   for (const auto& [number, entry] : entries_) {
-    if (is_at(*entry.change, path)) changes.push_back(entry.change);
+    const bool renames = entry.change->kind == ChangeKind::kRename;
+    if (!renames && is_at(*entry.change, path)) changes.push_back(entry.change);
+  }
+  return changes;
+}
+
+std::vector<QueuedChangePtr> UploadQueue::changes_of(const WrittenNode& node,
+                                                     std::string_view path) const {
+  std::vector<QueuedChangePtr> changes;
+  const bool renamed = has_renames(path);
+  std::lock_guard lock(mutex_);
+  for (const auto& [number, entry] : entries_) {
+    const QueuedChange& change = *entry.change;
+    if (change.path != path || change.kind == ChangeKind::kRename) continue;
+    const bool removes = change.kind == ChangeKind::kRemove;
+    if (removes ? !renamed : change.node.get() == &node) changes.push_back(entry.change);
   }
   return changes;
 }
@@ -126,7 +162,13 @@ std::vector<QueuedChangePtr> UploadQueue::changes_below(std::string_view path) c
 bool UploadQueue::has_changes(std::string_view path) const {
   std::lock_guard lock(mutex_);
   return std::ranges::any_of(entries_,
-                             [&](const auto& one) { return is_at(*one.second.change, path); });
+                             [&](const auto& one) { return concerns(*one.second.change, path); });
+}
+
+bool UploadQueue::has_renames(std::string_view path) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(entries_,
+                             [&](const auto& one) { return renames_at(*one.second.change, path); });
 }
 
 bool UploadQueue::has_unsent() const {
@@ -136,7 +178,7 @@ bool UploadQueue::has_unsent() const {
 bool UploadQueue::waits_for(const Waiter& waiter) const {
   for (const auto& [number, entry] : entries_) {
     if (number > waiter.last) return false;
-    if (!entry.change->local && is_at(*entry.change, waiter.path)) return true;
+    if (!entry.change->local && concerns(*entry.change, waiter.path)) return true;
   }
   return false;
 }

@@ -31,6 +31,7 @@ namespace leat {
 struct QueuedChange : PendingChange {
   WrittenNodePtr node{};  // that it is about; of a removal, the directory
   std::shared_ptr<StagedFile> staged{};
+  WrittenNodePtr old_parent{};  // of a rename: the directory that it leaves
 };
 using QueuedChangePtr = std::shared_ptr<QueuedChange>;
 
@@ -54,6 +55,8 @@ class UploadQueue {
 
   // Adds a change that the journal has, at the place of its number. `begun`: the store may have it.
   void add(QueuedChangePtr change, bool begun = false);
+  // The same for one that is held, as after withdraw().
+  void add_held(QueuedChangePtr change);
 
   struct Withdrawn {
     QueuedChangePtr change{};  // null: it was sent, or is unknown
@@ -71,9 +74,16 @@ class UploadQueue {
   // Returns a change of the queue; null: there is none.
   QueuedChangePtr find(uint64_t number) const;
 
-  // Returns the changes at and below `path`, below the root of the mounts, in their order.
+  // Returns the changes at and below `path`, below the root of the mounts, in their order. Renames
+  // are not among them.
   std::vector<QueuedChangePtr> changes_below(std::string_view path) const;
+  // Returns the changes of a name that may be taken back: those of `node`, and removals of what had
+  // the name before, unless a rename used it meanwhile.
+  std::vector<QueuedChangePtr> changes_of(const WrittenNode& node, std::string_view path) const;
+  // Returns whether a change is pending at or below `path`, or a rename of what it is in.
   bool has_changes(std::string_view path) const;
+  // Returns whether a rename from or to what is at or below `path` is pending.
+  bool has_renames(std::string_view path) const;
 
   // Sends what is there at and below `path` without delay, and returns when the store has it. Fails
   // with the first attempt that fails.
@@ -108,6 +118,7 @@ class UploadQueue {
 
   // Begins what may be sent now.
   void pump();
+  void insert(QueuedChangePtr change, bool begun, bool held);
   // The caller holds the mutex, in these.
   std::vector<QueuedChangePtr> take_startable();
   bool begin(Entry& entry);

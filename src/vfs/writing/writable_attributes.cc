@@ -29,7 +29,7 @@ Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr pare
     if (!must_learn(*parent, name)) co_return;
     node = nodes_.child(*parent, name);
   }
-  const Result<Place> place = place_of(parent, name);
+  const Result<Place> place = stored_place_of(parent, name);
   const SourceCapabilities none;
   const SourceCapabilities& store = place ? place->mount->source->capabilities() : none;
   // Object stores have no directories, but for markers of some.
@@ -87,21 +87,20 @@ Task<> WritableFileSystem::learn_ahead(Context context, WrittenNodePtr parent, s
   }
   Gate gate;
   for (const std::string& one : names) {
-    Result<Place> place = place_of(parent, one);
+    Result<Place> place = stored_place_of(parent, one);
     if (!place) continue;
-    executor_.spawn(learn_one(*gate.enter(), context, parent, *std::move(place)));
+    executor_.spawn(learn_one(*gate.enter(), context, parent, one, *std::move(place)));
   }
   gate.close();
   co_await gate.wait_idle();
 }
 
 Task<> WritableFileSystem::learn_one(Gate::Holder, Context context, WrittenNodePtr parent,
-                                     Place place) {
+                                     std::string name, Place place) {
   Result<SourceObject> found = co_await place.mount->source->stat(context, {.key = place.key});
   if (!found) co_return;
   std::lock_guard lock(nodes_.mutex());
-  parent->learnt[place.key.substr(place.directory_key.size())] = {found->version,
-                                                                  found->attributes};
+  parent->learnt[name] = {found->version, found->attributes};
 }
 
 PosixAttributes WritableFileSystem::attributes_of(const WrittenNode& node) const {

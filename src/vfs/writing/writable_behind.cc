@@ -209,12 +209,20 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     drop_content(*change);
     co_return durable;
   }
+  bool is_stale;
   {
     std::lock_guard lock(nodes_.mutex());
     node->queued = change->number;
     node->saved_changes = content->kept_changes();
     node->unsaved = false;
+    const WriteCondition now = condition_of(*node);
+    is_stale = !replaced &&
+               (now.absent != change->condition.absent || now.version != change->condition.version);
+    if (is_stale) change->condition = now;
   }
+  // An earlier save ended meanwhile: its version is what a restart has to expect. Without this the
+  // next daemon finds a conflict with it, and keeps both.
+  if (is_stale) static_cast<void>(co_await commit({.update = {{change->number, *change}}}));
   uploads_->add(change);
   if (replaced) {
     uploads_->release(replaced->number);
@@ -367,18 +375,17 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   if (!tree) co_return Error(tree.error());
   LEAT_CO_TRY(const Place place, place_of(parent, name));
   // In a directory that is empty by now only removals are pending, and they stay.
-  auto changes = [this, path = below_root(place.path)] {
-    std::vector<QueuedChangePtr> at = uploads_->changes_below(path);
-    std::erase_if(at, [&](const QueuedChangePtr& change) { return change->path != path; });
-    return at;
-  };
+  const std::string path = below_root(place.path);
+  auto changes = [&] { return uploads_->changes_of(*node, path); };
   auto withdrawn = co_await withdraw_all(changes());
   while (!withdrawn) withdrawn = co_await withdraw_all(changes());
   WriteJournal::Edits edits;
   bool in_store;
   {
     std::lock_guard lock(nodes_.mutex());
-    in_store = node->in_store || node->version.known();
+    // It may also be pending under an earlier name.
+    in_store = node->in_store || node->version.known() || uploads_->has_renames(path) ||
+               nodes_.stored_path_of(*node) != nodes_.path_of(*node);
   }
   for (const UploadQueue::Withdrawn& one : *withdrawn) {
     in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;

@@ -166,32 +166,6 @@ TEST_F(WriteBehind, RenameWhileItIsSent) {
   EXPECT_EQ(rig->list(kRootNode), "x:5");
 }
 
-TEST_F(WriteBehind, RenameOfSentFileWaitsForWhatIsBefore) {
-  put("old", "hello");
-  ASSERT_TRUE(rig->drain());
-  put("before", "x");
-  ASSERT_EQ(rig->rename(kRootNode, "old", kRootNode, "new"), "ok");
-  EXPECT_EQ(rig->keys(), "before new");
-  EXPECT_EQ(rig->content(kRootNode, "new"), "hello");
-}
-
-TEST_F(WriteBehind, StoredNamesAreRenamedBeforeAnyWrite) {
-  rig->bucket().put("d/a", "1");
-  EXPECT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "ok");
-  EXPECT_EQ(rig->stored("e/a"), "1");
-  EXPECT_EQ(rig->stored("d/a"), "(none)");
-}
-
-// Nothing but the rename may hold a file below when the store has it.
-TEST_F(WriteBehind, FileIsSentWhileItsDirectoryIsRenamed) {
-  rig->bucket().put("d/a", "1");
-  const NodeId directory = rig->node(kRootNode, "d");
-  put("f", "hello", directory);
-  EXPECT_EQ(rig->rename(kRootNode, "d", kRootNode, "e"), "ok");
-  EXPECT_EQ(rig->stored("e/f"), "hello");
-  EXPECT_EQ(rig->content(rig->node(kRootNode, "e"), "f"), "hello");
-}
-
 TEST_F(WriteBehind, RenamesRaceWithUploads) {
   start(0ms);
   for (int number = 0; number < 150; ++number) {

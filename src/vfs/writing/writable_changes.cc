@@ -51,6 +51,21 @@ Result<WritableFileSystem::Place> WritableFileSystem::place_in(const std::string
   return place;
 }
 
+Result<WritableFileSystem::Place> WritableFileSystem::place_at(std::string_view path) const {
+  const std::string full = join_path(root_path_, path_below(path, "/"));
+  return place_in(std::string(parent_path(full)), last_component(full));
+}
+
+Result<WritableFileSystem::Place> WritableFileSystem::stored_place_of(const WrittenNodePtr& parent,
+                                                                      std::string_view name) const {
+  std::string path;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    path = nodes_.stored_path_of(*parent, name);
+  }
+  return place_at(path);
+}
+
 Task<> WritableFileSystem::refresh(Context context, std::string path) {
   Result<RefreshResult> refreshed = co_await catalog_.refresh_name(context, path);
   if (!refreshed) catalog_.invalidate(path);

@@ -32,8 +32,7 @@ class DirectFile {
     return rig_.close(file_);
   }
   std::byte* map(uint64_t size) {
-    void* const at =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, backing_->fd(), 0);
+    void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, backing_->fd(), 0);
     EXPECT_NE(at, MAP_FAILED);
     return static_cast<std::byte*>(at);
   }
@@ -94,7 +93,7 @@ TEST_F(WriteDirectly, LaterWritesAreAnotherSave) {
   EXPECT_EQ(rig->stored("a"), "23" + large('1').substr(2));
 }
 
-// What a program may write meanwhile is sent as a copy.
+// A content that a program may write meanwhile is sent as a copy.
 TEST_F(WriteDirectly, OpenFileIsSentAsItWas) {
   for (const std::string& text : {std::string(1000, 'a'), large('a')}) {
     const std::string name = fmt::format("f{}", text.size());

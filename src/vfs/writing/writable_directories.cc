@@ -11,8 +11,11 @@
 namespace leat {
 namespace {
 
-// Objects of a directory that is renamed by copies. More take too long for one call.
+// Objects of a directory that is renamed while its program waits. More take too long for one call.
 constexpr size_t kCopiedMax = 1000;
+constexpr uint64_t kCopiesAtOnce = 64;
+// Names in one request.
+constexpr size_t kRemovedAtOnce = 1000;
 
 }  // namespace
 
@@ -29,8 +32,8 @@ WrittenNodePtr WritableFileSystem::held_below(const WrittenNode& directory,
   }
 }
 
-Task<> WritableFileSystem::copy_one(Gate::Holder, Context context, Place from, Place to,
-                                    std::string below, std::shared_ptr<CopiedNames> copied) {
+Task<> WritableFileSystem::copy_one(Gate::Holder, Semaphore::Permit, Context context, Place from,
+                                    Place to, std::string below, CopiedNamesPtr copied) {
   Source& source = *from.mount->source;
   Result<SourceObject> made = error(StatusCode::kInternal, "nothing was copied");
   if (below.empty() || below.ends_with('/')) {
@@ -48,46 +51,89 @@ Task<> WritableFileSystem::copy_one(Gate::Holder, Context context, Place from, P
   }
 }
 
-Task<Result<>> WritableFileSystem::copy_directory(Context context, WrittenNodePtr directory,
-                                                  Place from, Place to) {
+Task<Result<WritableFileSystem::CopiedNamesPtr>> WritableFileSystem::list_to_copy(
+    Context context, Place from, size_t names_max) {
   Source& source = *from.mount->source;
   const std::string prefix = from.as_directory();
-  std::vector<std::string> below{""};  // the marker of the directory itself
+  auto copied = std::make_shared<CopiedNames>();
+  copied->names = {""};  // the marker of the directory itself
   ListRequest request{.prefix = prefix, .recursive = true};
   do {
     LEAT_CO_TRY(const ListPage page, co_await source.list(context, request));
     for (const SourceObject& object : page.objects) {
-      below.push_back(object.key.substr(prefix.size()));
+      copied->names.push_back(object.key.substr(prefix.size()));
     }
     request.token = page.next_token;
-    if (below.size() > kCopiedMax || page.skipped > 0) {
+    if (copied->names.size() > names_max || page.skipped > 0) {
       co_return error(StatusCode::kCrossDevice,
                       fmt::format("{} cannot rename directories, and {} has more than {} names to "
                                   "copy; copy it and remove it",
-                                  source.name(), from.path, kCopiedMax));
+                                  source.name(), from.path, names_max));
     }
   } while (!request.token.empty());
-  LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
-  const auto copied = std::make_shared<CopiedNames>();
+  co_return copied;
+}
+
+// A failure does not end it while others succeed: of many requests some fail.
+Task<> WritableFileSystem::copy_names(Context context, Place from, Place to,
+                                      CopiedNamesPtr copied) {
+  size_t before;
+  do {
+    before = copied->versions.size();
+    copied->failure = std::nullopt;
+    co_await copy_some(context, from, to, copied);
+  } while (copied->failure && copied->versions.size() > before);
+}
+
+Task<> WritableFileSystem::copy_some(Context context, Place from, Place to, CopiedNamesPtr copied) {
+  Semaphore at_once(kCopiesAtOnce);
   Gate gate;
-  for (const std::string& name : below) {
-    executor_.spawn(copy_one(*gate.enter(), context, from, to, name, copied));
+  for (const std::string& name : copied->names) {
+    {
+      std::lock_guard lock(nodes_.mutex());
+      if (copied->versions.contains(name)) continue;
+    }
+    auto permit = co_await at_once.acquire(context, 1, "copies of a directory");
+    {
+      std::lock_guard lock(nodes_.mutex());
+      if (!permit) copied->failure = permit.error();
+      if (copied->failure) break;
+    }
+    executor_.spawn(copy_one(*gate.enter(), *std::move(permit), context, from, to, name, copied));
   }
   gate.close();
   co_await gate.wait_idle();
-  const bool failed = copied->failure.has_value();
-  if (!failed) {
+}
+
+Task<Result<>> WritableFileSystem::remove_names(Context context, Place directory,
+                                                CopiedNamesPtr copied) {
+  RemoveRequest unneeded;
+  for (size_t at = 0; at < copied->names.size(); ++at) {
+    unneeded.keys.push_back(directory.key + "/" + copied->names[at]);
+    if (unneeded.keys.size() < kRemovedAtOnce && at + 1 < copied->names.size()) continue;
+    RemoveRequest request = std::exchange(unneeded, {});
+    LEAT_CO_CHECK_OK(co_await directory.mount->source->remove(context, std::move(request)));
+  }
+  co_return Result<>();
+}
+
+Task<Result<>> WritableFileSystem::copy_directory(Context context, WrittenNodePtr directory,
+                                                  Place from, Place to) {
+  LEAT_CO_TRY(const CopiedNamesPtr copied, co_await list_to_copy(context, from, kCopiedMax));
+  LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
+  co_await copy_names(context, from, to, copied);
+  if (copied->failure) {
+    static_cast<void>(co_await remove_names(Context::background(), to, copied));
+    co_return Error(*copied->failure);
+  }
+  {
     std::lock_guard lock(nodes_.mutex());
     for (const auto& [name, version] : copied->versions) {
       const WrittenNodePtr node = held_below(*directory, name);
       if (node && !node->is_directory()) node->version = version;
     }
   }
-  RemoveRequest unneeded;
-  const std::string& gone = failed ? to.key : from.key;
-  for (const std::string& name : below) unneeded.keys.push_back(gone + "/" + name);
-  Result<> removed = co_await source.remove(Context::background(), std::move(unneeded));
-  if (failed) co_return Error(*copied->failure);
+  Result<> removed = co_await remove_names(Context::background(), from, copied);
   co_return removed;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WritableFileSystem: names, attributes and opens.
+// WritableFileSystem: names and attributes.
 #include "vfs/writing/writable_file_system.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,10 +27,6 @@ bool hides(const WrittenNode& directory, std::string_view name) {
 
 Error missing(std::string_view name) {
   return error(StatusCode::kNotFound, fmt::format("there is no {}", name));
-}
-
-bool is_writing(int flags) {
-  return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
 }
 
 }  // namespace
@@ -111,29 +106,64 @@ NodeAttributes WritableFileSystem::known_below(const WrittenNode& node) const {
 }
 
 Task<Result<NodeId>> WritableFileSystem::find_below(Context context, WrittenNodePtr node) {
-  WrittenNodePtr parent;
-  std::string name;
+  std::optional<NodeId> below;
+  while (!below) {
+    LEAT_CO_TRY(below, co_await find_below_once(context, node));
+  }
+  co_return *below;
+}
+
+Task<Result<std::optional<NodeId>>> WritableFileSystem::find_below_once(Context context,
+                                                                        WrittenNodePtr node) {
+  // The names that the store may have it under, the likeliest first.
+  std::vector<WrittenName> names;
+  uint64_t epoch;
   {
     std::lock_guard lock(nodes_.mutex());
+    epoch = nodes_.epoch();
     if (nodes_.has_below(*node)) co_return node->below;
     if (!node->linked) co_return forgotten(node->id);
-    parent = node->parent;
-    name = node->name;
-    if (node->is_directory() && !node->in_store) co_return missing(name);
+    if (node->is_directory() && !node->in_store) co_return missing(node->name);
+    for (const FormerName& former : node->former) names.push_back(former);
+    names.push_back({node->parent, node->name});
   }
-  LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
-  LEAT_CO_TRY(const NodeAttributes found, co_await below_->lookup(context, directory, name));
-  const FileRefPtr version = below_->version_of(found.node);
-  NodeId unused = found.node;
+  Result<NodeAttributes> found = error(StatusCode::kNotFound, names.back().name);
+  bool may_be_renamed = false;
+  for (const WrittenName& name : names) {
+    const Result<NodeId> directory = co_await find_below(context, name.parent);
+    if (may_be_renamed && directory) {
+      co_await refresh_own(context, join_path(below_->path_of(*directory, {}), name.name));
+    }
+    if (directory) {
+      found = co_await below_->lookup(context, *directory, name.name);
+    } else {
+      found = Error(directory.error());
+    }
+    if (found || found.error().code() != StatusCode::kNotFound) break;
+    may_be_renamed = true;
+  }
+  if (!found) {
+    std::lock_guard lock(nodes_.mutex());
+    if (nodes_.epoch() != epoch) co_return std::nullopt;
+    co_return Error(found.error());
+  }
+  const FileRefPtr version = below_->version_of(found->node);
+  NodeId unused = found->node;
   bool same = node->is_directory() ? !version : version != nullptr;
+  bool outdated;
   {
     std::lock_guard lock(nodes_.mutex());
+    outdated = nodes_.epoch() != epoch;
+    // After a restart the version of a file that is only renamed is not known.
+    const bool is_new = same && !outdated && !node->is_directory() && !node->former.empty();
+    if (is_new && (may_be_renamed || !node->version.known())) node->version = version->version;
     if (!node->is_directory()) same = same && version->version == node->version;
     same = same && node->linked;
-    if (same) unused = nodes_.set_below(*node, found.node);
+    if (same && !outdated) unused = nodes_.set_below(*node, found->node);
   }
   if (unused != 0) below_->forget(unused, 1);
-  if (same) co_return found.node;
+  if (outdated) co_return std::nullopt;
+  if (same) co_return found->node;
   co_return error(StatusCode::kVersionChanged, full_path(*node) + " is another version now");
 }
 
@@ -147,7 +177,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNod
   bool outdated = false;
   {
     std::lock_guard lock(nodes_.mutex());
-    outdated = parent->changes != changes;
+    outdated = nodes_.state_of(*parent) != changes;
     const bool shown_below = nodes_.child(*parent, name) || !hides(*parent, name);
     if (!parent->linked || outdated || !shown_below) {
       outdated = outdated || !shown_below;
@@ -184,7 +214,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::adopt(const WrittenNod
 bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_view name,
                                       uint64_t changes) {
   std::lock_guard lock(nodes_.mutex());
-  if (parent->changes != changes) return false;
+  if (nodes_.state_of(*parent) != changes) return false;
   const WrittenNodePtr node = nodes_.child(*parent, name);
   if (!node || node->is_own()) return true;
   if (nodes_.has_own_below(*node)) {
@@ -197,7 +227,7 @@ bool WritableFileSystem::note_missing(const WrittenNodePtr& parent, std::string_
 
 uint64_t WritableFileSystem::changes_of(const WrittenNode& directory) const {
   std::lock_guard lock(nodes_.mutex());
-  return directory.changes;
+  return nodes_.state_of(directory);
 }
 
 std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
@@ -210,6 +240,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
     parent = nodes_.find(id);
     if (!parent) return forgotten(id);
     const WrittenNodePtr node = nodes_.child(*parent, name);
+    if (node && needs_below(*node)) return std::nullopt;
     if (node && node->is_own()) {
       ++node->lookups;
       return describe(*node, known_below(*node));
@@ -218,7 +249,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
     if (!nodes_.has_below(*parent) || must_learn(*parent, name)) return std::nullopt;
     if (parent->always_asks.value_or(true)) return std::nullopt;
     directory = parent->below;
-    changes = parent->changes;
+    changes = nodes_.state_of(*parent);
   }
   std::optional<Result<NodeAttributes>> found = below_->try_lookup(directory, name);
   if (!found) return std::nullopt;
@@ -236,8 +267,18 @@ Task<Result<NodeAttributes>> WritableFileSystem::lookup(Context context, NodeId 
     if (auto known = try_lookup(id, name)) co_return *std::move(known);
     parent = find(id);
     if (!parent) co_return forgotten(id);
+    WrittenNodePtr renamed;
+    {
+      std::lock_guard lock(nodes_.mutex());
+      renamed = nodes_.child(*parent, name);
+      if (renamed && !needs_below(*renamed)) renamed = nullptr;
+    }
+    if (renamed) {
+      LEAT_CO_CHECK_OK(co_await find_below(context, renamed));
+      continue;
+    }
+    const uint64_t changes = changes_of(*parent);  // first: the directory may be renamed
     LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));
-    const uint64_t changes = changes_of(*parent);
     co_await refresh_linked(context, parent, name);
     found = co_await below_->lookup(context, directory, name);
     if (found) {
@@ -271,7 +312,7 @@ NodeAttributes WritableFileSystem::lookup_from_listing(NodeId id, const CatalogE
     // An entry of open_directory(), which the file system below does not know.
     if (!entry.ref && entry.info.kind == FileKind::kFile) return unknown;
     directory = parent->below;
-    changes = parent->changes;
+    changes = nodes_.state_of(*parent);
   }
   const NodeAttributes found = below_->lookup_from_listing(directory, entry);
   if (found.node == 0) return unknown;
@@ -291,6 +332,7 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_attributes(NodeId 
     std::lock_guard lock(nodes_.mutex());
     node = nodes_.find(id);
     if (!node) return forgotten(id);
+    if (needs_below(*node)) return std::nullopt;
     if (node->is_own() || (node->below == 0 && !node->linked)) {
       return describe(*node, known_below(*node));
     }
@@ -314,77 +356,6 @@ Task<Result<NodeAttributes>> WritableFileSystem::attributes(Context context, Nod
   if (!found) co_return found;
   std::lock_guard lock(nodes_.mutex());
   co_return describe(*node, *found);
-}
-
-// ---- opens
-
-std::shared_ptr<WrittenFile> WritableFileSystem::file_of(const WrittenNodePtr& node) {
-  std::lock_guard lock(nodes_.mutex());
-  std::shared_ptr<WrittenFile> file = node->file.lock();
-  if (!file) node->file = file = std::make_shared<WrittenFile>(*this, node);
-  return file;
-}
-
-std::optional<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::try_open(NodeId id,
-                                                                              int flags) {
-  WrittenNodePtr node;
-  NodeId below = 0;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    node = nodes_.find(id);
-    if (!node) return forgotten(id);
-    if (is_writing(flags) || node->is_directory()) return std::nullopt;
-    if (!node->staged && !nodes_.has_below(*node)) return std::nullopt;
-    if (!node->staged) below = node->below;
-    ++node->opens;  // from now on, so that no close drops the written content
-  }
-  std::shared_ptr<OpenFile> version;
-  if (below != 0) {
-    std::optional<Result<std::shared_ptr<OpenFile>>> opened = below_->try_open(below, O_RDONLY);
-    if (!opened || !*opened) {
-      static_cast<void>(try_close(node));
-      return opened;
-    }
-    version = **opened;
-  }
-  std::shared_ptr<WrittenFile> file = file_of(node);
-  if (version) file->set_below(std::move(version));
-  return file;
-}
-
-Task<Result<std::shared_ptr<WrittenFile>>> WritableFileSystem::open_below(Context context,
-                                                                          WrittenNodePtr node) {
-  LEAT_CO_TRY(const NodeId below, co_await find_below(context, node));
-  LEAT_CO_TRY(std::shared_ptr<OpenFile> version, co_await below_->open(context, below, O_RDONLY));
-  std::shared_ptr<WrittenFile> file = file_of(node);
-  file->set_below(std::move(version));
-  co_return file;
-}
-
-Task<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::open(Context context, NodeId id,
-                                                                 int flags) {
-  const WrittenNodePtr node = find(id);
-  if (!node) co_return forgotten(id);
-  if (node->is_directory()) {
-    co_return error(StatusCode::kIsDirectory, full_path(*node) + " is a directory");
-  }
-  std::shared_ptr<WrittenFile> file = file_of(node);
-  bool staged;
-  {
-    std::lock_guard lock(nodes_.mutex());
-    staged = node->staged != nullptr;
-    ++node->opens;  // from now on, so that no close drops the written content
-  }
-  Result<> ready;
-  if (is_writing(flags)) {
-    ready = co_await stage(context, node, (flags & O_TRUNC) != 0);
-  } else if (!staged) {
-    Result<std::shared_ptr<WrittenFile>> opened = co_await open_below(context, node);
-    if (!opened) ready = Error(opened.error());
-  }
-  if (ready) co_return file;
-  static_cast<void>(co_await close(Context::background(), node));
-  co_return Error(ready.error());
 }
 
 // ---- forwarded by the number below
@@ -451,7 +422,7 @@ std::optional<KernelInvalidation> WritableFileSystem::translate(
   const WrittenNodePtr parent = nodes_.by_below(name.parent);
   if (!parent) return std::nullopt;
   own.parent = parent->id;
-  const std::string path = root_path_ + nodes_.path_of(*parent) + "/" + name.name;
+  const std::string path = root_path_ + nodes_.stored_path_of(*parent) + "/" + name.name;
   if (own_changes_.contains(path)) return std::nullopt;
   const WrittenNodePtr child = nodes_.child(*parent, name.name);
   // Content that is written here wins until it is saved.

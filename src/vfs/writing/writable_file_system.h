@@ -124,6 +124,14 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   WrittenNodePtr find(NodeId node) const;
   // Returns the node below that shows the same directory or file.
   Task<Result<NodeId>> find_below(Context context, WrittenNodePtr node);
+  // Nothing: the store renamed something meanwhile.
+  Task<Result<std::optional<NodeId>>> find_below_once(Context context, WrittenNodePtr node);
+  // Returns whether a lookup has to find the node below first, since it is stored under an earlier
+  // name. The caller holds the nodes' mutex.
+  static bool needs_below(const WrittenNode& node) {
+    return !node.former.empty() && !node.staged && node.below == 0 &&
+           (node.in_store || !node.is_directory());
+  }
   // Gives the answer of the file system below, which has a lookup count, to a node of ours.
   // Returns nothing if names in `parent` have changed since `changes`: the answer may be old.
   std::optional<Result<NodeAttributes>> adopt(const WrittenNodePtr& parent, std::string_view name,
@@ -136,6 +144,12 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   NodeAttributes known_below(const WrittenNode& node) const;
   std::string full_path(const WrittenNode& node, std::string_view name = {}) const;
   NodeId below_id(NodeId node) const;  // 0: none
+  struct Listed {
+    ListingPtr names{};
+    Clock::duration valid_for{};
+  };
+  Task<Result<Listed>> list_once(Context context, WrittenNodePtr node);
+  Task<> find_renamed(Context context, WrittenNodePtr directory);
   // Returns the names of a directory that differ from those below.
   std::vector<Listing::Overlay> written_in(const WrittenNode& directory,
                                            const Listing& below) const;
@@ -146,7 +160,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Does the same for this name and those after it in a listing that is being read.
   bool has_learnt(const WrittenNode& parent, std::string_view name) const;
   Task<> learn_ahead(Context context, WrittenNodePtr parent, std::string name);
-  Task<> learn_one(Gate::Holder holder, Context context, WrittenNodePtr parent, Place place);
+  Task<> learn_one(Gate::Holder holder, Context context, WrittenNodePtr parent, std::string name,
+                   Place place);
   // Returns whether lookups of the name need such a request. The caller holds the nodes' mutex.
   bool must_learn(const WrittenNode& parent, std::string_view name) const;
   PosixAttributes attributes_of(const WrittenNode& node) const;
@@ -155,9 +170,13 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   std::shared_ptr<StagedFile> staged_of(const WrittenNode& node) const;
   std::shared_ptr<WrittenFile> file_of(const WrittenNodePtr& node);
   Task<Result<std::shared_ptr<WrittenFile>>> open_below(Context context, WrittenNodePtr node);
+  // The next open looks the node below up again.
+  Task<> outdate_below(Context context, WrittenNodePtr node);
   // Gives the node a staged file. `empty`: the present content is not needed.
   Task<Result<>> stage(Context context, WrittenNodePtr node, bool empty);
   Task<Result<>> stage_locked(Context context, WrittenNodePtr node, bool empty);
+  // The same for one that has none. False: the store renamed it meanwhile.
+  Task<Result<bool>> stage_version(Context context, WrittenNodePtr node, bool empty);
   Task<Result<>> stage_again(WrittenNodePtr node, std::shared_ptr<StagedFile> content, bool empty);
   // Before the content leaves the store under an open file.
   Task<> keep_content(Context context, WrittenNodePtr node);
@@ -177,14 +196,14 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
                                   std::shared_ptr<StagedFile> content);
   Task<Result<SourceObject>> send_once(Context context, Place place, WriteRequest request,
                                        std::shared_ptr<StagedFile> content, uint64_t size);
-  // Returns whether the object in the store has this content.
-  Task<bool> is_saved(Context context, Place place, SourceObject object,
-                      std::shared_ptr<StagedFile> content);
+  // Returns whether the object in the store has this content. An error: that is not known.
+  Task<Result<bool>> is_saved(Context context, Place place, SourceObject object,
+                              std::shared_ptr<StagedFile> content);
   // Remembers what was sent, after a failure that may have been a success.
   Task<> note_attempt(WrittenNodePtr node, std::shared_ptr<StagedFile> content, uint64_t changes);
-  // Returns the object if it is what such an attempt has written.
-  Task<std::optional<SourceObject>> find_attempt(Context context, Place place,
-                                                 ContentDigest attempted);
+  // Returns the object if it is what such an attempt has written. An error: that is not known.
+  Task<Result<std::optional<SourceObject>>> find_attempt(Context context, Place place,
+                                                         ContentDigest attempted);
   // Keeps changed attributes in the store, as far as it can.
   Task<Result<>> save_attributes(Context context, WrittenNodePtr node);
   Task<Result<>> keep_conflict(Context context, WrittenNodePtr node, Place place,
@@ -201,6 +220,10 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // ---- changes of names
   Result<Place> place_of(const WrittenNodePtr& parent, std::string_view name) const;
   Result<Place> place_in(const std::string& directory, std::string_view name) const;
+  // The place of a path below the root.
+  Result<Place> place_at(std::string_view path) const;
+  // Where the store has the name until pending renames are sent.
+  Result<Place> stored_place_of(const WrittenNodePtr& parent, std::string_view name) const;
   Task<> refresh(Context context, std::string path);
   // A directory of an object store is not to vanish with its last name.
   Task<Result<>> keep_directory(Context context, Place place);
@@ -225,14 +248,23 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                                   Place from, Place to);
   Task<Result<>> require_empty(Context context, WrittenNodePtr directory, Place place);
-  // The same by copies (writable_directories.cc). `below`: "" is the directory itself.
+  // The same by copies (writable_directories.cc).
   Task<Result<>> copy_directory(Context context, WrittenNodePtr directory, Place from, Place to);
+  // Names below a directory: "a/b", and "" for itself.
   struct CopiedNames {
+    std::vector<std::string> names{};  // what there was to copy
     std::map<std::string, Version> versions{};
     std::optional<Status> failure{};
   };
-  Task<> copy_one(Gate::Holder holder, Context context, Place from, Place to, std::string below,
-                  std::shared_ptr<CopiedNames> copied);
+  using CopiedNamesPtr = std::shared_ptr<CopiedNames>;
+  // kCrossDevice if there are more than `names_max`.
+  static Task<Result<CopiedNamesPtr>> list_to_copy(Context context, Place from, size_t names_max);
+  Task<> copy_names(Context context, Place from, Place to, CopiedNamesPtr copied);
+  // Ends at the first failure.
+  Task<> copy_some(Context context, Place from, Place to, CopiedNamesPtr copied);
+  Task<> copy_one(Gate::Holder holder, Semaphore::Permit permit, Context context, Place from,
+                  Place to, std::string below, CopiedNamesPtr copied);
+  static Task<Result<>> remove_names(Context context, Place directory, CopiedNamesPtr copied);
   WrittenNodePtr held_below(const WrittenNode& directory, std::string_view path) const;
 
   // Makes a symbolic link or a special file in a store that has them as such.
@@ -242,6 +274,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // ---- files with several names (writable_names.cc)
   // Returns the place of the node itself, the root included. A directory's key ends in '/'.
   Result<Place> place_of_node(const WrittenNodePtr& node) const;
+  // The same until pending renames are sent.
+  Result<Place> stored_place_of_node(const WrittenNodePtr& node) const;
   // Learns the kind and the number of names. If another node shows the same file, gives that the
   // name. The caller holds the nodes' mutex.
   void learn_file(const WrittenNodePtr& parent, std::string_view name, const WrittenNodePtr& node,
@@ -294,11 +328,19 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> remove_behind(Context context, WrittenNodePtr parent, WrittenNodePtr node,
                                std::string name);
   Task<bool> shows_nothing(Context context, WrittenNodePtr directory);
-  // Return false if the store has to rename.
-  Task<Result<bool>> rename_behind(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
-                                   Place from, Place to);
-  Task<Result<bool>> rename_directory_behind(Context context, WrittenNodePtr node,
-                                             WrittenNodePtr replaced, Place from, Place to);
+  struct RenamedBehind {
+    bool done = true;           // false: the store has to rename
+    QueuedChangePtr pending{};  // held until the node has its new name; null: none
+  };
+  Task<Result<RenamedBehind>> rename_behind(Context context, WrittenNodePtr node,
+                                            WrittenNodePtr replaced, Place from, Place to);
+  Task<Result<RenamedBehind>> rename_directory_behind(Context context, WrittenNodePtr node,
+                                                      WrittenNodePtr replaced, Place from,
+                                                      Place to);
+  // Returns whether a rename of the node has to be one in the store.
+  bool renames_in_store(const WrittenNode& node, const Place& from) const;
+  Task<Result<RenamedBehind>> queue_rename(WrittenNodePtr node, WrittenNodePtr replaced, Place from,
+                                           Place to);
   // Withdraws pending changes, the last one first. Puts them back, and returns nothing, if one of
   // them is in the store by now.
   Task<std::optional<std::vector<UploadQueue::Withdrawn>>> withdraw_all(
@@ -313,9 +355,6 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
     std::function<void()> settle{};  // sets the nodes' state, with their mutex
   };
   Task<Result<>> commit_moves(Moves moves);
-  // For what is in the store: after what is pending.
-  Task<Result<bool>> leave_to_store(Context context, Place from, Place to);
-  Task<Result<>> drain_stored(Context context, WrittenNodePtr directory, Place from, Place to);
   void drop_content(const QueuedChange& change) const;
   // Returns the content as it was kept, or a copy where a program may write to it meanwhile.
   Task<Result<std::shared_ptr<StagedFile>>> content_to_send(QueuedChangePtr change) const;
@@ -328,11 +367,22 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> send_save(Context context, QueuedChangePtr change, Place place);
   Task<Result<>> send_directory(Context context, QueuedChangePtr change, Place place);
   Task<Result<>> send_removal(Context context, QueuedChangePtr change, Place place);
+  Task<Result<>> send_rename(Context context, QueuedChangePtr change, Place to);
+  // Returns the versions of the files that it renames, by their path below the new name.
+  Task<Result<std::map<std::string, Version>>> rename_stored(Context context,
+                                                             QueuedChangePtr change, Place from,
+                                                             Place to);
+  static Task<Result<bool>> has_in_store(Context context, Place place, bool directory);
+  Task<Result<>> fill_staged(Context context, WrittenNodePtr node);
+  Task<> end_rename(Context context, QueuedChangePtr change, Place from, Place to,
+                    std::map<std::string, Version> versions);
   Task<> end_save(WrittenNodePtr node, QueuedChangePtr change);
   WrittenNodePtr node_at(std::string_view path);  // the caller holds the nodes' mutex
   // Adds the directories of a path that the journal names. The caller holds the nodes' mutex.
   WrittenNodePtr directory_at(std::string_view path);
-  void restore_change(const PendingChange& change);
+  QueuedChangePtr restore_change(const PendingChange& change);
+  // The caller holds the nodes' mutex.
+  void restore_rename(const QueuedChangePtr& change);
 
   const std::unique_ptr<FileSystem> below_;
   const std::string root_path_;

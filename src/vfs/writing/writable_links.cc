@@ -36,7 +36,8 @@ class WritableLinks : public PosixChanges {
   Task<Result<NodeAttributes>> name_file(Context context, WrittenNodePtr node,
                                          WrittenNodePtr parent, std::string name);
   // Returns kUnsupported if the store keeps no extended attributes.
-  Result<Place> place_with_attributes(const WrittenNodePtr& node) const;
+  // `of_now`: until pending renames are sent.
+  Result<Place> place_with_attributes(const WrittenNodePtr& node, bool of_now) const;
   bool is_in_store(const WrittenNode& node) const;
   // The store has changed an attribute of the file.
   Task<> note_changed_object(Context context, WrittenNodePtr node, Place place,
@@ -165,9 +166,9 @@ Task<Result<NodeAttributes>> WritableLinks::name_file(Context context, WrittenNo
 
 // ---- extended attributes
 
-Result<WritableLinks::Place> WritableLinks::place_with_attributes(
-    const WrittenNodePtr& node) const {
-  LEAT_TRY(Place place, files_.place_of_node(node));
+Result<WritableLinks::Place> WritableLinks::place_with_attributes(const WrittenNodePtr& node,
+                                                                  bool of_now) const {
+  LEAT_TRY(Place place, of_now ? files_.stored_place_of_node(node) : files_.place_of_node(node));
   std::lock_guard lock(files_.nodes_.mutex());
   if (place.mount->source->posix() != nullptr && node->linked) return place;
   return error(StatusCode::kUnsupported, fmt::format("{} keeps no extended attributes of {}",
@@ -182,7 +183,7 @@ bool WritableLinks::is_in_store(const WrittenNode& node) const {
 Task<Result<std::string>> WritableLinks::attribute(Context context, NodeId id, std::string name) {
   const WrittenNodePtr node = files_.find(id);
   if (!node) co_return forgotten(id);
-  LEAT_CO_TRY(const Place place, place_with_attributes(node));
+  LEAT_CO_TRY(const Place place, place_with_attributes(node, /*of_now=*/true));
   if (!is_in_store(*node)) co_return error(StatusCode::kNotFound, name + " is not there");
   PosixFiles* const posix = place.mount->source->posix();
   Result<std::string> value = co_await posix->attribute(context, {.key = place.key, .name = name});
@@ -192,7 +193,7 @@ Task<Result<std::string>> WritableLinks::attribute(Context context, NodeId id, s
 Task<Result<std::vector<std::string>>> WritableLinks::attributes(Context context, NodeId id) {
   const WrittenNodePtr node = files_.find(id);
   if (!node) co_return forgotten(id);
-  LEAT_CO_TRY(const Place place, place_with_attributes(node));
+  LEAT_CO_TRY(const Place place, place_with_attributes(node, /*of_now=*/true));
   if (!is_in_store(*node)) co_return std::vector<std::string>();
   PosixFiles* const posix = place.mount->source->posix();
   Result<std::vector<std::string>> names = co_await posix->attributes(context, place.key);
@@ -214,7 +215,7 @@ Task<Result<>> WritableLinks::set_attribute(Context context, NodeId id, std::str
                                             std::string value, int flags) {
   const WrittenNodePtr node = files_.find(id);
   if (!node) co_return forgotten(id);
-  LEAT_CO_TRY(const Place place, place_with_attributes(node));
+  LEAT_CO_TRY(const Place place, place_with_attributes(node, /*of_now=*/false));
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
   if (!is_in_store(*node)) LEAT_CO_CHECK_OK(co_await files_.save_locked(context, node));
@@ -230,7 +231,7 @@ Task<Result<>> WritableLinks::set_attribute(Context context, NodeId id, std::str
 Task<Result<>> WritableLinks::remove_attribute(Context context, NodeId id, std::string name) {
   const WrittenNodePtr node = files_.find(id);
   if (!node) co_return forgotten(id);
-  LEAT_CO_TRY(const Place place, place_with_attributes(node));
+  LEAT_CO_TRY(const Place place, place_with_attributes(node, /*of_now=*/false));
   auto permit = co_await node->changing.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
   if (!is_in_store(*node)) co_return error(StatusCode::kNotFound, name + " is not there");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WritableFileSystem: renames of what the store does not have yet. The pending changes get another
-// path and a new place in the queue, since a rename publishes.
+// WritableFileSystem: renames with write=back and local. The pending changes of what the store does
+// not have yet get another path and a new place in the queue, since a rename publishes. All others
+// are pending changes themselves (writable_queued_renames.cc).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,40 +50,12 @@ Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
   co_return Result<>();
 }
 
-Task<Result<bool>> WritableFileSystem::leave_to_store(Context context, Place from, Place to) {
-  if (mode_of(from) == WriteMode::kLocal || mode_of(to) == WriteMode::kLocal) {
-    co_return error(
-        StatusCode::kCrossDevice,
-        fmt::format("{} is in the store, and write=local keeps changes from there; copy "
-                    "it and remove it",
-                    from.path));
-  }
-  LEAT_CO_CHECK_OK(co_await drain(context, {}));
-  // Files in it that are never sent would stay behind.
-  if (!has_journal_ || !uploads_->has_changes(below_root(from.path))) co_return false;
-  co_return error(
-      StatusCode::kCrossDevice,
-      fmt::format("{} has files that are kept from the store (write=local); copy it and "
-                  "remove it",
-                  from.path));
-}
-
-Task<Result<>> WritableFileSystem::drain_stored(Context context, WrittenNodePtr directory,
-                                                Place from, Place to) {
-  {
-    std::lock_guard lock(nodes_.mutex());
-    if (!directory->in_store) co_return Result<>();
-  }
-  LEAT_CO_CHECK_OK(co_await leave_to_store(context, from, to));
-  co_return Result<>();
-}
-
-Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNodePtr node,
-                                                     WrittenNodePtr replaced, Place from,
-                                                     Place to) {
+Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_behind(
+    Context context, WrittenNodePtr node, WrittenNodePtr replaced, Place from, Place to) {
   LEAT_CO_CHECK_OK(co_await executor_.blocking([this] { return need_journal(); }));
   if (node->is_directory()) {
-    Result<bool> done = co_await rename_directory_behind(context, node, replaced, from, to);
+    Result<RenamedBehind> done =
+        co_await rename_directory_behind(context, node, replaced, from, to);
     co_return done;
   }
   if (replaced) co_await keep_content(context, replaced);
@@ -91,19 +64,28 @@ Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNod
   bool in_store;
   do {
     uint64_t queued;
+    bool linked_twice;
     {
       std::lock_guard lock(nodes_.mutex());
       queued = node->queued;
       in_store = node->in_store;
+      linked_twice = node->links.value_or(1) > 1;
     }
-    if (queued == 0 && in_store) {
-      Result<bool> left = co_await leave_to_store(context, from, to);
-      co_return left;
+    // Only the store knows all names of such a file.
+    if (linked_twice) {
+      LEAT_CO_CHECK_OK(co_await drain(context, {}));
+      co_return RenamedBehind{.done = false};
+    }
+    if ((queued == 0 && in_store) || renames_in_store(*node, from)) {
+      Result<RenamedBehind> done = co_await queue_rename(node, replaced, from, to);
+      co_return done;
     }
     if (queued == 0) break;  // only open so far: its first save has the new name
-    auto withdrawn = co_await withdraw_all(uploads_->changes_below(below_root(from.path)));
+    const std::string path = below_root(from.path);
+    auto withdrawn = co_await withdraw_all(uploads_->changes_of(*node, path));
     if (!withdrawn) continue;
     moves.withdrawn = *std::move(withdrawn);
+    in_store = in_store || uploads_->has_renames(path);
     for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
       in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;
       if (one.change->number == queued) moved = std::make_shared<QueuedChange>(*one.change);
@@ -130,7 +112,7 @@ Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNod
   if (!moved) {
     std::lock_guard lock(nodes_.mutex());
     settle();
-    co_return true;
+    co_return RenamedBehind();
   }
   const uint64_t before = moved->number;
   moved->number = journal_->next_number();
@@ -143,12 +125,11 @@ Task<Result<bool>> WritableFileSystem::rename_behind(Context context, WrittenNod
   if (removal) moves.added.push_back(removal);
   moves.settle = settle;
   LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
-  co_return true;
+  co_return RenamedBehind();
 }
 
-Task<Result<bool>> WritableFileSystem::rename_directory_behind(Context context, WrittenNodePtr node,
-                                                               WrittenNodePtr replaced, Place from,
-                                                               Place to) {
+Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_directory_behind(
+    Context context, WrittenNodePtr node, WrittenNodePtr replaced, Place from, Place to) {
   if (is_at_or_below(to.path, from.path)) {
     co_return error(StatusCode::kInvalidArgument,
                     fmt::format("{} cannot be moved into itself", from.path));
@@ -164,9 +145,9 @@ Task<Result<bool>> WritableFileSystem::rename_directory_behind(Context context, 
       std::lock_guard lock(nodes_.mutex());
       in_store = node->in_store;
     }
-    if (in_store) {
-      Result<bool> left = co_await leave_to_store(context, from, to);
-      co_return left;
+    if (in_store || renames_in_store(*node, from)) {
+      Result<RenamedBehind> done = co_await queue_rename(node, replaced, from, to);
+      co_return done;
     }
     // A removal of an earlier directory or file of this name stays.
     std::vector<QueuedChangePtr> inside = uploads_->changes_below(before);
@@ -213,7 +194,7 @@ Task<Result<bool>> WritableFileSystem::rename_directory_behind(Context context, 
     node->queued = replaced->queued;
   };
   LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
-  co_return true;
+  co_return RenamedBehind();
 }
 
 }  // namespace leat

@@ -40,6 +40,19 @@ Result<WritableFileSystem::Place> WritableFileSystem::place_of_node(
   return place;
 }
 
+Result<WritableFileSystem::Place> WritableFileSystem::stored_place_of_node(
+    const WrittenNodePtr& node) const {
+  if (node->id == kRootNode) return place_of_node(node);
+  std::string path;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    path = nodes_.stored_path_of(*node);
+  }
+  LEAT_TRY(Place place, place_at(path));
+  if (node->is_directory()) place.key += '/';
+  return place;
+}
+
 void WritableFileSystem::learn_file(const WrittenNodePtr& parent, std::string_view name,
                                     const WrittenNodePtr& node, const PosixAttributes& kept) {
   const mode_t type = kept.mode.value_or(0) & S_IFMT;
@@ -60,7 +73,7 @@ void WritableFileSystem::learn_file(const WrittenNodePtr& parent, std::string_vi
 
 Task<> WritableFileSystem::refresh_linked(Context context, WrittenNodePtr parent,
                                           std::string name) {
-  const Result<Place> place = place_of(parent, name);
+  const Result<Place> place = stored_place_of(parent, name);
   if (!place) co_return;  // a mount has the name
   const bool asks = place->mount->source->posix() != nullptr;
   {

@@ -45,18 +45,16 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   if (replaced && !replaced->is_directory()) changing.push_back(replaced);
   const auto permits = co_await acquire_changing(context, std::move(changing));
   if (!permits) co_return Error(permits.error());
-  bool behind = is_behind(from) || is_behind(to);
+  RenamedBehind behind{.done = is_behind(from) || is_behind(to)};
   Result<Semaphore::Permit> tree;
-  if (behind) {
-    // Before all others wait for it.
-    if (node->is_directory()) LEAT_CO_CHECK_OK(co_await drain_stored(context, node, from, to));
+  if (behind.done) {
     tree = co_await enter_tree(context, node->is_directory() ? kTreeChangesMax : 1);
     if (!tree) co_return Error(tree.error());
     LEAT_CO_TRY(from, place_of(parent, op.name));
     LEAT_CO_TRY(to, place_of(new_parent, op.new_name));
     LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
   }
-  if (!behind) {
+  if (!behind.done) {
     LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, op.no_replace));
   }
   {
@@ -77,7 +75,8 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     node->ctime = options_.wall_clock();
     if (replaced) replaced->ctime = node->ctime;
   }
-  co_await find_version_of_names(Context::background(), node);
+  if (behind.pending) uploads_->put_back(behind.pending->number);
+  if (!behind.pending) co_await find_version_of_names(Context::background(), node);
   if (replaced) {
     co_await find_version_of_names(Context::background(), replaced);
     drop_saved(replaced);

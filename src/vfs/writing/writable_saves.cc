@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // WritableFileSystem: content: from the store to a staged file, and back.
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "source/part_writer.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -22,16 +20,11 @@ Counter saved_total("leat_vfs_saved_files_total", "Written files that were saved
 Counter saved_bytes("leat_vfs_saved_bytes_total",
                     "Bytes of written files that were saved to their store", "",
                     Stability::kExperimental);
-Counter conflicts_total("leat_vfs_write_conflicts_total",
-                        "Files that somebody else wrote while they were open for writing", "",
-                        Stability::kExperimental);
 
 // Bytes that are read from a staged file at a time; larger files are sent in parts.
 constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
 // The pause after the first attempt to send a file.
 constexpr Clock::duration kPause = std::chrono::milliseconds(20);
-// Names that are tried for the content of a conflict.
-constexpr int kConflictNames = 100;
 
 std::vector<std::byte> contiguous(const Bytes& bytes) {
   std::vector<std::byte> all(bytes.size());
@@ -91,12 +84,23 @@ Task<Result<>> WritableFileSystem::stage_locked(Context context, WrittenNodePtr 
     if (empty) note_written(*node);
     co_return Result<>();
   }
+  bool staged = false;
+  while (!staged) {
+    LEAT_CO_TRY(staged, co_await stage_version(context, node, empty));
+  }
+  co_return Result<>();
+}
+
+Task<Result<bool>> WritableFileSystem::stage_version(Context context, WrittenNodePtr node,
+                                                     bool empty) {
   std::shared_ptr<OpenFile> version = file_of(node)->below();
   bool linked, superseded;
   WrittenNodePtr parent;
   std::string name;
+  uint64_t epoch;
   {
     std::lock_guard lock(nodes_.mutex());
+    epoch = nodes_.epoch();
     linked = node->linked;
     superseded = node->superseded;
     parent = node->parent;
@@ -118,11 +122,12 @@ Task<Result<>> WritableFileSystem::stage_locked(Context context, WrittenNodePtr 
   LEAT_CO_TRY(std::shared_ptr<StagedFile> staged, co_await executor_.blocking(make));
   if (empty) note_written(*node);
   std::lock_guard lock(nodes_.mutex());
+  if (linked && nodes_.epoch() != epoch) co_return false;
   node->version = began;
   node->saved_changes = staged->changes();
   node->unsaved = empty;
   node->staged = std::move(staged);
-  co_return Result<>();
+  co_return true;
 }
 
 // A sealed content stays as it is for its upload; the node goes on with a copy.
@@ -211,7 +216,8 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   if (content->is_direct()) LEAT_CO_CHECK_OK(co_await content->synchronise());
   Result<SourceObject> object = co_await send(context, place, request, content);
   if (!object && is_condition_failure(object.error().code()) && attempted) {
-    const std::optional<SourceObject> ours = co_await find_attempt(context, place, *attempted);
+    LEAT_CO_TRY(const std::optional<SourceObject> ours,
+                co_await find_attempt(context, place, *attempted));
     if (ours) {
       wanted = {.version = ours->version};
       object = co_await send(context, place, request, content);
@@ -274,7 +280,7 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
     if (!now && now.error().code() != StatusCode::kNotFound) co_return sent;
     const bool unchanged = now ? now->version == condition.version : condition.absent;
     if (now && !unchanged) {
-      const bool ours = co_await is_saved(context, place, *now, content);
+      LEAT_CO_TRY(const bool ours, co_await is_saved(context, place, *now, content));
       if (ours) co_return now;
     }
     if (is_condition_failure(code)) co_return sent;
@@ -316,101 +322,6 @@ Task<Result<SourceObject>> WritableFileSystem::send_once(Context context, Place 
   }
   static_cast<void>(co_await writer.abort(Context::background()));
   co_return Error(sent.error());
-}
-
-Task<bool> WritableFileSystem::is_saved(Context context, Place place, SourceObject object,
-                                        std::shared_ptr<StagedFile> content) {
-  if (object.size != content->size()) co_return false;
-  for (uint64_t at = 0; at < object.size; at += kPieceBytes) {
-    const uint64_t size = std::min(kPieceBytes, object.size - at);
-    std::vector<std::byte> theirs(size);
-    ReadRequest request{.key = place.key,
-                        .range = {at, size},
-                        .if_version = object.version,
-                        .object_size = object.size};
-    Result<> read = co_await place.mount->source->read(context, std::move(request), theirs);
-    if (!read) co_return false;
-    Result<Bytes> ours = co_await content->read(context, at, size);
-    if (!ours || contiguous(*ours) != theirs) co_return false;
-  }
-  co_return true;
-}
-
-Task<> WritableFileSystem::note_attempt(WrittenNodePtr node, std::shared_ptr<StagedFile> content,
-                                        uint64_t changes) {
-  ContentDigest digest{.size = content->size()};
-  for (uint64_t at = 0; at < digest.size; at += kPieceBytes) {
-    Result<Bytes> bytes =
-        co_await content->read(Context::background(), at, std::min(kPieceBytes, digest.size - at));
-    if (!bytes) co_return;
-    for (const Slice& slice : bytes->slices()) digest.crc = crc32c(slice.span(), digest.crc);
-  }
-  if (content->changes() != changes) co_return;
-  std::lock_guard lock(nodes_.mutex());
-  node->attempted = digest;
-}
-
-Task<std::optional<SourceObject>> WritableFileSystem::find_attempt(Context context, Place place,
-                                                                   ContentDigest attempted) {
-  Source& source = *place.mount->source;
-  const Result<SourceObject> object = co_await source.stat(context, {.key = place.key});
-  if (!object || object->size != attempted.size) co_return std::nullopt;
-  uint32_t crc = 0;
-  for (uint64_t at = 0; at < object->size; at += kPieceBytes) {
-    std::vector<std::byte> bytes(std::min(kPieceBytes, object->size - at));
-    ReadRequest request{.key = place.key,
-                        .range = {at, bytes.size()},
-                        .if_version = object->version,
-                        .object_size = object->size};
-    const Result<> read = co_await source.read(context, std::move(request), bytes);
-    if (!read) co_return std::nullopt;
-    crc = crc32c(bytes, crc);
-  }
-  if (crc != attempted.crc) co_return std::nullopt;
-  co_return *object;
-}
-
-// Both contents are kept: the other one under the name, ours beside it.
-Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr node, Place place,
-                                                 std::shared_ptr<StagedFile> content, Status why) {
-  conflicts_total.add();
-  const auto now = std::chrono::floor<std::chrono::seconds>(options_.wall_clock());
-  const std::string suffix = fmt::format(".conflict-{:%Y%m%dT%H%M%SZ}", now);
-  const bool can_compare = place.mount->source->capabilities().write_if_absent;
-  const uint64_t changes = content->changes();
-  Place beside;
-  Result<SourceObject> kept = error(StatusCode::kExists, "all names are taken");
-  for (int number = 1; number <= kConflictNames; ++number) {
-    beside = place;
-    const std::string end = number == 1 ? suffix : fmt::format("{}-{}", suffix, number);
-    beside.key += end;
-    beside.path += end;
-    WriteRequest request{.key = beside.key, .condition = {.absent = can_compare}};
-    kept = co_await send_once(context, beside, std::move(request), content, content->size());
-    if (kept || kept.error().code() != StatusCode::kExists) break;
-  }
-  Status status(StatusCode::kConflict,
-                kept ? fmt::format("somebody else wrote {} while it was open for writing; what was "
-                                   "written here is in {}",
-                                   place.path, beside.path)
-                     : fmt::format("somebody else wrote {} while it was open for writing, and what "
-                                   "was written here could not be kept beside it: {}",
-                                   place.path, kept.error().to_string()),
-                std::move(why));
-  log::warning("{}", status.to_string());
-  if (kept) {
-    std::lock_guard lock(nodes_.mutex());
-    // The name shows the other content from now on; open files keep ours.
-    node->saved_changes = changes;
-    if (node->staged && node->staged != content) node->saved_changes = node->staged->kept_changes();
-    node->unsaved = false;
-    node->conflicted = true;
-    ++node->parent->changes;
-    nodes_.unlink(*node);
-  }
-  co_await refresh(context, place.path);
-  co_await refresh(context, beside.path);
-  co_return Error(std::move(status));
 }
 
 Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place) {
@@ -473,6 +384,8 @@ void WritableFileSystem::drop_saved(const WrittenNodePtr& node) {
     const bool dirty = node->linked && node->is_dirty();
     const bool waits = node->linked && node->queued != 0;
     if (node->opens == 0 && !dirty && !waits) dropped = std::move(node->staged);
+    // From here on its directory shows what the store has.
+    if (dropped && node->parent) ++node->parent->changes;
     if (node->opens == 0 && !dirty && waits && node->staged) {
       // A copy that nobody changed has a descriptor of its own.
       const QueuedChangePtr change = uploads_->find(node->queued);

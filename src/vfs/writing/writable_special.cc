@@ -79,7 +79,7 @@ Task<Result<std::string>> WritableFileSystem::read_symlink(Context context, Node
   if (!node->is_symlink) {
     co_return error(StatusCode::kInvalidArgument, full_path(*node) + " is no symbolic link");
   }
-  LEAT_CO_TRY(const Place place, place_of_node(node));
+  LEAT_CO_TRY(const Place place, stored_place_of_node(node));
   if (PosixFiles* const posix = place.mount->source->posix()) {
     Result<std::string> target = co_await posix->read_link(context, place.key);
     co_return target;

@@ -26,8 +26,7 @@ std::string WritableFileSystem::mount_of(const Place& place) {
 
 Result<WritableFileSystem::Place> WritableFileSystem::place_of_change(
     const PendingChange& change) const {
-  const std::string path = join_path(root_path_, path_below(change.path, "/"));
-  LEAT_TRY(Place place, place_in(std::string(parent_path(path)), last_component(path)));
+  LEAT_TRY(Place place, place_at(change.path));
   if (change.mount == mount_of(place)) return place;
   return error(
       StatusCode::kUnavailable,
@@ -47,6 +46,9 @@ Task<Result<>> WritableFileSystem::send_change(Context context, QueuedChangePtr 
     case ChangeKind::kRemove:
       sent = co_await send_removal(context, change, place);
       break;
+    case ChangeKind::kRename:
+      sent = co_await send_rename(context, change, place);
+      break;
   }
   if (sent) sent_total.add();
   co_return sent;
@@ -62,8 +64,7 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   LEAT_CO_TRY(const std::shared_ptr<StagedFile> content, co_await content_to_send(change));
   Result<SourceObject> object = co_await send(context, place, std::move(request), content);
   if (!object && is_condition_failure(object.error().code())) {
-    const Result<> kept =
-        co_await keep_conflict(context, node, place, content, object.error());
+    const Result<> kept = co_await keep_conflict(context, node, place, content, object.error());
     bool beside;
     {
       std::lock_guard lock(nodes_.mutex());
@@ -82,8 +83,11 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   std::vector<WrittenNodePtr> made;
   {
     std::lock_guard lock(nodes_.mutex());
-    for (const WrittenNodePtr& one : {node, node_at(change->path)}) {
+    // A new file may have the name by now, after a rename.
+    const WrittenNodePtr shown = node_at(change->path);
+    for (const WrittenNodePtr& one : {node, shown}) {
       if (!one || one->is_directory()) continue;
+      if (one != node && one->queued != change->number) continue;
       note_object(*one, *object);
       one->in_store = true;
       if (one->parent) ++one->parent->changes;
@@ -95,7 +99,10 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
       }
     }
   }
-  for (const WrittenNodePtr& directory : made) co_await refresh(context, full_path(*directory));
+  for (const WrittenNodePtr& directory : made) {
+    const Result<Place> stored = stored_place_of_node(directory);
+    if (stored) co_await refresh(context, stored->path);
+  }
   co_await publish(context, node, place);
   const FileRefPtr ref = version_of(node->id);
   if (ref && ref->version == object->version) {
@@ -136,7 +143,8 @@ Task<Result<>> WritableFileSystem::send_directory(Context context, QueuedChangeP
     std::lock_guard lock(nodes_.mutex());
     // A rename may have put another directory there.
     const WrittenNodePtr shown = node_at(change->path);
-    if (shown && shown != change->node) nodes.push_back(shown);
+    const bool is_other = shown && shown != change->node && shown->queued == change->number;
+    if (is_other) nodes.push_back(shown);
     for (const WrittenNodePtr& node : nodes) {
       if (!node->is_directory()) continue;
       node->in_store = true;
@@ -199,7 +207,11 @@ Result<> WritableFileSystem::restore() {
   }
   LEAT_CHECK_OK(need_journal());
   LEAT_TRY(const std::vector<PendingChange> changes, journal_->load());
-  for (const PendingChange& change : changes) restore_change(change);
+  std::vector<QueuedChangePtr> restored;
+  for (const PendingChange& change : changes) restored.push_back(restore_change(change));
+  // Sent from here on: each change is restored on top of all before it. The last daemon may have
+  // sent it.
+  for (const QueuedChangePtr& change : restored) uploads_->add(change, /*begun=*/!change->local);
   const UnsentChanges unsent = uploads_->unsent();
   if (unsent.changes > 0) {
     log::info("{} has {} changes with {} that its store does not have yet; they are sent now",
@@ -208,7 +220,7 @@ Result<> WritableFileSystem::restore() {
   return {};
 }
 
-void WritableFileSystem::restore_change(const PendingChange& pending) {
+QueuedChangePtr WritableFileSystem::restore_change(const PendingChange& pending) {
   auto change = std::make_shared<QueuedChange>();
   static_cast<PendingChange&>(*change) = pending;
   if (change->kind == ChangeKind::kSave && !change->is_small) {
@@ -223,7 +235,9 @@ void WritableFileSystem::restore_change(const PendingChange& pending) {
     const WrittenNodePtr parent = directory_at(parent_path(change->path));
     const std::string name(last_component(change->path));
     WrittenNodePtr node = nodes_.child(*parent, name);
-    if (change->kind == ChangeKind::kRemove) {
+    if (change->kind == ChangeKind::kRename) {
+      restore_rename(change);
+    } else if (change->kind == ChangeKind::kRemove) {
       if (node) {
         node->queued = 0;
         nodes_.unlink(*node);
@@ -256,8 +270,7 @@ void WritableFileSystem::restore_change(const PendingChange& pending) {
       node->saved_changes = node->staged ? node->staged->changes() : 0;
     }
   }
-  // The last daemon may have sent it.
-  uploads_->add(change, /*begun=*/!change->local);
+  return change;
 }
 
 // ---- the operator's view

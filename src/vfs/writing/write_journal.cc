@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kDatabase = "/journal.db";
 constexpr std::string_view kContentSuffix = ".content";
 // Raised when the tables change.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS owner (name TEXT NOT NULL);"
@@ -33,7 +33,7 @@ constexpr const char* kTables =
     " content INTEGER NOT NULL, small INTEGER NOT NULL, size INTEGER NOT NULL,"
     " attributes TEXT NOT NULL,"
     " absent INTEGER NOT NULL, version_kind INTEGER NOT NULL, version TEXT NOT NULL,"
-    " since INTEGER NOT NULL, bytes BLOB);"
+    " since INTEGER NOT NULL, bytes BLOB, origin TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path);"
     "CREATE INDEX IF NOT EXISTS changes_by_content ON changes (content);";
 
@@ -178,6 +178,9 @@ Result<> WriteJournal::prepare(std::string_view owner) {
                     "that one, and wait until it has sent its changes",
                     directory_));
   }
+  if (format == 1) {
+    LEAT_CHECK_OK(execute("ALTER TABLE changes ADD COLUMN origin TEXT NOT NULL DEFAULT ''"));
+  }
   LEAT_CHECK_OK(execute(kTables));
   LEAT_CHECK_OK(execute(fmt::format("PRAGMA user_version = {}", kFormat).c_str()));
   LEAT_CHECK_OK(claim(owner));
@@ -220,8 +223,8 @@ Result<std::vector<PendingChange>> WriteJournal::load() {
   if (database_ == nullptr) return failed("use");
   Statement statement(database_,
                       "SELECT number, kind, path, mount, directory, local, ordered, content,"
-                      " small, size, attributes, absent, version_kind, version, since FROM changes"
-                      " ORDER BY number");
+                      " small, size, attributes, absent, version_kind, version, since, origin"
+                      " FROM changes ORDER BY number");
   while (statement.next()) {
     PendingChange change;
     change.number = statement.number();
@@ -239,6 +242,7 @@ Result<std::vector<PendingChange>> WriteJournal::load() {
     change.condition.version.kind = static_cast<Version::Kind>(statement.number());
     change.condition.version.value = statement.text();
     change.since = WallTime(std::chrono::nanoseconds(statement.number()));
+    change.from = statement.text();
     last = std::max({last, change.number, change.content});
     if (change.content != 0 && !change.is_small) contents.insert(content_path(change.content));
     changes.push_back(std::move(change));
@@ -338,7 +342,8 @@ Result<> WriteJournal::apply_one(const Edits& edits) const {
     if (!version.bind(kind).bind(one.version.value).bind(one.path).run()) return failed("write");
   }
   Statement insert(database_,
-                   "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                   "INSERT INTO changes"
+                   " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (const auto& [change, content] : edits.insert) {
     insert.bind(change.number).bind(static_cast<uint64_t>(change.kind)).bind(change.path);
     insert.bind(change.mount).bind(uint64_t{change.directory}).bind(uint64_t{change.local});
@@ -347,7 +352,7 @@ Result<> WriteJournal::apply_one(const Edits& edits) const {
     insert.bind(to_text(change.attributes));
     bind_condition(insert, change.condition);
     insert.bind(static_cast<uint64_t>(change.since.time_since_epoch().count()));
-    if (!insert.bind_bytes(content).run()) return failed("write");
+    if (!insert.bind_bytes(content).bind(change.from).run()) return failed("write");
   }
   Statement update(database_,
                    "UPDATE changes SET number = ?, path = ?, local = ?, ordered = ?,"

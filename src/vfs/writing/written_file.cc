@@ -4,6 +4,11 @@
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {
+namespace {
+
+constexpr int kReadAttempts = 4;
+
+}  // namespace
 
 void WrittenFile::set_below(std::shared_ptr<OpenFile> file) {
   std::lock_guard lock(mutex_);
@@ -33,10 +38,16 @@ Task<Result<Bytes>> WrittenFile::read(Context context, uint64_t offset, uint64_t
     Result<Bytes> bytes = co_await version->read(context, offset, size);
     if (bytes || bytes.error().code() != StatusCode::kVersionChanged) co_return bytes;
   }
-  // A rename from here gives the same bytes another key.
-  LEAT_CO_TRY(const std::shared_ptr<WrittenFile> again, co_await files_.open_below(context, node_));
-  version = again->below();
-  Result<Bytes> bytes = co_await version->read(context, offset, size);
+  // A rename from here gives the same bytes another key; several may follow each other.
+  Result<Bytes> bytes = error(StatusCode::kVersionChanged, "not read yet");
+  for (int attempt = 0; attempt < kReadAttempts && !bytes; ++attempt) {
+    if (bytes.error().code() != StatusCode::kVersionChanged) break;
+    co_await files_.outdate_below(context, node_);
+    LEAT_CO_TRY(const std::shared_ptr<WrittenFile> again,
+                co_await files_.open_below(context, node_));
+    version = again->below();
+    bytes = co_await version->read(context, offset, size);
+  }
   co_return bytes;
 }
 

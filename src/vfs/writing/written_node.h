@@ -3,6 +3,7 @@
 // renames, in contrast to a node of the file system below, which is one version of one path.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,10 @@ struct WrittenName {
   std::string name;
 };
 
+struct FormerName : WrittenName {
+  uint64_t rename = 0;  // the pending change that ends it
+};
+
 struct WrittenNode {
   WrittenNode(NodeId number, FileKind what) : id(number), kind(what) {}
 
@@ -65,6 +70,9 @@ struct WrittenNode {
   uint64_t below_epoch = 0;
 
   bool in_store = true;  // the store has something under its name
+  // The names that it had before its pending renames, the oldest first: the store has it under
+  // that.
+  std::deque<FormerName> former{};
   // The version that the name has in the store, as far as we know; not known: none.
   Version version{};
   std::shared_ptr<StagedFile> staged{};  // null: the content is that of `below`
@@ -103,7 +111,9 @@ struct WrittenNode {
 
   bool is_directory() const { return kind == FileKind::kDirectory; }
   // Returns whether the file system below does not know it as it is.
-  bool is_own() const { return staged != nullptr || (is_directory() && !in_store); }
+  bool is_own() const {
+    return staged != nullptr || (is_directory() && !in_store) || !former.empty();
+  }
   bool is_dirty() const { return staged && (unsaved || staged->changes() != saved_changes); }
 };
 using WrittenNodePtr = std::shared_ptr<WrittenNode>;

@@ -15,6 +15,11 @@ WrittenNodes::WrittenNodes(std::function<void(NodeId, uint64_t)> forget_below)
   root_->below = kRootNode;
 }
 
+// Directories that were moved into each other hold each other.
+WrittenNodes::~WrittenNodes() {
+  for (const auto& [id, node] : nodes_) node->former.clear();
+}
+
 WrittenNodePtr WrittenNodes::find(NodeId id) const {
   const auto found = nodes_.find(id);
   return found == nodes_.end() ? nullptr : found->second;
@@ -140,6 +145,46 @@ std::string WrittenNodes::path_of(const WrittenNode& node) const {
   std::string path;
   for (const WrittenNode* at : chain | std::views::reverse) path.append("/").append(at->name);
   return path;
+}
+
+std::string WrittenNodes::stored_path_of(const WrittenNode& node) const {
+  return path_below(node, *root_).value_or("");
+}
+
+std::string WrittenNodes::stored_path_of(const WrittenNode& parent, std::string_view name) const {
+  if (const WrittenNodePtr node = child(parent, name)) return stored_path_of(*node);
+  return stored_path_of(parent).append("/").append(name);
+}
+
+std::optional<std::string> WrittenNodes::path_below(const WrittenNode& node,
+                                                    const WrittenNode& top) {
+  std::vector<std::string_view> names;
+  for (const WrittenNode* at = &node; at != &top;) {
+    if (!at->parent) return std::nullopt;
+    names.push_back(at->former.empty() ? at->name : at->former.front().name);
+    at = at->former.empty() ? at->parent.get() : at->former.front().parent.get();
+  }
+  std::string path;
+  for (const std::string_view name : names | std::views::reverse) path.append("/").append(name);
+  return path;
+}
+
+bool WrittenNodes::is_renamed(const WrittenNode& node) {
+  for (const WrittenNode* at = &node; at != nullptr; at = at->parent.get()) {
+    if (!at->former.empty()) return true;
+  }
+  return false;
+}
+
+std::vector<std::pair<std::string, WrittenNodePtr>> WrittenNodes::stored_below(
+    const WrittenNode& top) const {
+  std::vector<std::pair<std::string, WrittenNodePtr>> files;
+  for (const auto& [id, node] : nodes_) {
+    if (node->is_directory()) continue;
+    std::optional<std::string> path = path_below(*node, top);
+    if (path) files.emplace_back(*std::move(path), node);
+  }
+  return files;
 }
 
 void WrittenNodes::forget(NodeId id, uint64_t count) {

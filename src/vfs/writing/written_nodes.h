@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -36,6 +37,7 @@ class WrittenNodes {
 
   // `forget_below` returns lookup counts of the file system below; called without the mutex.
   explicit WrittenNodes(std::function<void(NodeId, uint64_t)> forget_below);
+  ~WrittenNodes();
 
   std::mutex& mutex() const { return mutex_; }
 
@@ -67,6 +69,9 @@ class WrittenNodes {
   void outdate_below(WrittenNode& node);
   // The nodes below have moved: theirs below must be looked up again.
   void new_epoch() { ++epoch_; }
+  uint64_t epoch() const { return epoch_; }
+  // Differs after each change of names and versions in the directory, and after each rename of one.
+  uint64_t state_of(const WrittenNode& directory) const { return directory.changes + epoch_; }
   bool has_below(const WrittenNode& node) const {
     return node.below != 0 && (node.id == kRootNode || node.below_epoch == epoch_);
   }
@@ -76,6 +81,15 @@ class WrittenNodes {
 
   // Path below the root, "/a/b"; "" for the root.
   std::string path_of(const WrittenNode& node) const;
+  // The path that the store has it under, or will have before its next pending rename.
+  std::string stored_path_of(const WrittenNode& node) const;
+  std::string stored_path_of(const WrittenNode& parent, std::string_view name) const;
+  // Returns whether that is not its path, or was not until now.
+  static bool is_renamed(const WrittenNode& node);
+  // Returns the files that the store has at and below `top`, with their path below it there:
+  // "/a/b",
+  // "" for itself. Also those that were replaced or removed since.
+  std::vector<std::pair<std::string, WrittenNodePtr>> stored_below(const WrittenNode& top) const;
 
   // Returns nodes that nothing needs any more to the file system below.
   void forget(NodeId id, uint64_t count);
@@ -92,9 +106,11 @@ class WrittenNodes {
  private:
   static bool is_unused(const WrittenNode& node) {
     return node.id != kRootNode && node.lookups == 0 && node.opens == 0 && !node.staged &&
-           node.queued == 0 && node.children.empty() && node.removed.empty();
+           node.queued == 0 && node.children.empty() && node.removed.empty() && node.former.empty();
   }
 
+  // The path of a node in the store below another one; nothing: it is not below it.
+  static std::optional<std::string> path_below(const WrittenNode& node, const WrittenNode& top);
   void erase_below(const WrittenNode& node);
   void erase_file(const WrittenNode& node);
 

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// WritableFileSystem: renames that are pending changes. Until the store has done one, the node is
+// found below under its former name; what is in a directory follows, since its parent is found so.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "catalog/mount_table.h"
+#include "telemetry/log.h"
+#include "vfs/writing/writable_file_system.h"
+
+namespace leat {
+
+bool WritableFileSystem::renames_in_store(const WrittenNode& node, const Place& from) const {
+  {
+    // Changes of it are pending under an earlier name.
+    std::lock_guard lock(nodes_.mutex());
+    if (nodes_.stored_path_of(node) != nodes_.path_of(node)) return true;
+  }
+  if (!node.is_directory() || mode_of(from) == WriteMode::kLocal) return false;
+  // The rename publishes a directory as a whole where the store can do that.
+  const SourceCapabilities& store = from.mount->source->capabilities();
+  if (store.renames && store.real_directories) return true;
+  return uploads_->has_renames(below_root(from.path));
+}
+
+Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::queue_rename(
+    WrittenNodePtr node, WrittenNodePtr replaced, Place from, Place to) {
+  if (mode_of(from) == WriteMode::kLocal || mode_of(to) == WriteMode::kLocal) {
+    co_return error(
+        StatusCode::kCrossDevice,
+        fmt::format("{} is in the store, and write=local keeps changes from there; copy "
+                    "it and remove it",
+                    from.path));
+  }
+  for (const QueuedChangePtr& pending : uploads_->changes_below(below_root(from.path))) {
+    if (!pending->local) continue;
+    co_return error(
+        StatusCode::kCrossDevice,
+        fmt::format("{} has files that are kept from the store (write=local); copy it and "
+                    "remove it",
+                    from.path));
+  }
+  const SourceCapabilities& store = from.mount->source->capabilities();
+  if (node->is_directory() && !(store.renames && store.real_directories) && !store.copies) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} cannot rename directories; copy {} and remove it",
+                                from.mount->source->name(), from.path));
+  }
+  auto change = std::make_shared<QueuedChange>();
+  change->number = journal_->next_number();
+  change->kind = ChangeKind::kRename;
+  change->from = below_root(from.path);
+  change->path = below_root(to.path);
+  change->mount = mount_of(to);
+  change->directory = node->is_directory();
+  change->node = node;
+  change->since = options_.wall_clock();
+  change->condition.absent = replaced == nullptr;
+  LEAT_CO_CHECK_OK(co_await commit({.insert = {{*change}}}));
+  uploads_->add_held(change);
+  std::lock_guard lock(nodes_.mutex());
+  change->old_parent = node->parent;
+  node->parent->removed[node->name] = change->number;
+  node->former.push_back({{node->parent, node->name}, change->number});
+  co_return RenamedBehind{.pending = change};
+}
+
+Task<Result<>> WritableFileSystem::send_rename(Context context, QueuedChangePtr change, Place to) {
+  LEAT_CO_TRY(const Place from, place_at(change->from));
+  LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
+  Source& source = *to.mount->source;
+  const std::string target = change->directory ? to.as_directory() : to.key;
+  // The empty directory that it replaces.
+  if (change->directory && !change->condition.absent) {
+    const Result<> removed = co_await source.remove(context, {.keys = {target}});
+    if (!removed && removed.error().code() != StatusCode::kNotEmpty) co_return removed;
+  }
+  LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
+  auto versions = co_await rename_stored(context, change, from, to);
+  if (!versions && versions.error().code() == StatusCode::kNotFound) {
+    // An earlier attempt may have done it.
+    LEAT_CO_TRY(const bool is_left, co_await has_in_store(context, from, change->directory));
+    LEAT_CO_TRY(const bool is_there, co_await has_in_store(context, to, change->directory));
+    if (is_left) co_return Error(versions.error());
+    if (!is_there) {
+      log::warning("{} was renamed to {} here, but the store has not {} any more", from.path,
+                   to.path, from.path);
+    }
+    // Their versions are not known, so their next saves do not compare them.
+    versions = std::map<std::string, Version>();
+    if (!change->directory) (*versions)[""] = {};
+    co_await end_rename(context, change, from, to, *versions);
+  }
+  if (!versions) {
+    // It may be done all the same.
+    co_await refresh_own(context, from.path);
+    co_await refresh_own(context, to.path);
+    co_return error(
+        versions.error().with_context(fmt::format("cannot rename {} to {}", from.path, to.path)));
+  }
+  WriteJournal::Edits edits{.erase = {change->number}};
+  for (const QueuedChangePtr& pending : uploads_->changes_below(change->path)) {
+    if (pending->kind != ChangeKind::kSave) continue;
+    std::lock_guard lock(nodes_.mutex());
+    const Version& version = pending->node->version;
+    if (version.known()) edits.versions.push_back({pending->path, version});
+  }
+  LEAT_CO_CHECK_OK(co_await commit(std::move(edits)));
+  {
+    std::lock_guard lock(nodes_.mutex());
+    WrittenNode& parent = *change->old_parent;
+    const auto hidden = parent.removed.find(last_component(change->from));
+    if (hidden != parent.removed.end() && hidden->second == change->number) {
+      parent.removed.erase(hidden);
+    }
+    ++parent.changes;
+  }
+  nodes_.drop_if_unused(change->old_parent->id);
+  nodes_.drop_if_unused(change->node->id);
+  co_return Result<>();
+}
+
+// A copy that has not begun would find nothing under the old key.
+Task<Result<>> WritableFileSystem::fill_staged(Context context, WrittenNodePtr node) {
+  std::vector<WrittenNodePtr> staged = staged_below(*node);
+  staged.push_back(node);
+  for (const WrittenNodePtr& one : staged) {
+    if (const std::shared_ptr<StagedFile> content = staged_of(*one)) {
+      LEAT_CO_CHECK_OK(co_await content->fill(context));
+    }
+  }
+  co_return Result<>();
+}
+
+Task<Result<bool>> WritableFileSystem::has_in_store(Context context, Place place, bool directory) {
+  Source& source = *place.mount->source;
+  const std::string key = directory ? place.as_directory() : place.key;
+  const Result<SourceObject> found = co_await source.stat(context, {.key = key});
+  if (found) co_return true;
+  if (found.error().code() != StatusCode::kNotFound) co_return Error(found.error());
+  if (!directory || source.capabilities().real_directories) co_return false;
+  LEAT_CO_TRY(const ListPage page, co_await source.list(context, {.prefix = key}));
+  co_return !page.objects.empty();
+}
+
+// Where names are copied, readers find the copies before the old ones go.
+Task<Result<std::map<std::string, Version>>> WritableFileSystem::rename_stored(
+    Context context, QueuedChangePtr change, Place from, Place to) {
+  Source& source = *to.mount->source;
+  const SourceCapabilities& store = source.capabilities();
+  std::map<std::string, Version> versions;
+  const bool renames = store.renames && (!change->directory || store.real_directories);
+  if (renames) {
+    RenameRequest request{.from = from.key, .to = to.key};
+    if (change->directory) request = {.from = from.as_directory(), .to = to.as_directory()};
+    LEAT_CO_CHECK_OK(co_await source.rename(context, std::move(request)));
+    if (!change->directory) {
+      // Without an answer the version is not known, and its next save does not compare it.
+      const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
+      versions[""] = object ? object->version : Version();
+    }
+    co_await end_rename(context, change, from, to, versions);
+    co_return versions;
+  }
+  if (!change->directory) {
+    CopyRequest request{.from = from.key, .to = to.key};
+    LEAT_CO_TRY(const SourceObject copied, co_await source.copy(context, std::move(request)));
+    versions[""] = copied.version;
+    co_await end_rename(context, change, from, to, versions);
+    LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
+    LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
+    co_await refresh_own(context, from.path);
+    co_return versions;
+  }
+  LEAT_CO_TRY(const CopiedNamesPtr copied, co_await list_to_copy(context, from, SIZE_MAX));
+  if (copied->names.size() == 1) {
+    const Result<SourceObject> marker = co_await source.stat(context, {.key = from.as_directory()});
+    if (!marker) co_return Error(marker.error());
+  }
+  co_await copy_names(context, from, to, copied);
+  if (copied->failure) co_return Error(*copied->failure);
+  for (const auto& [name, version] : copied->versions) {
+    if (!name.empty() && !name.ends_with('/')) versions["/" + name] = version;
+  }
+  co_await end_rename(context, change, from, to, versions);
+  LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
+  LEAT_CO_CHECK_OK(co_await remove_names(context, from, copied));
+  co_await refresh_own(context, from.path);
+  co_return versions;
+}
+
+Task<> WritableFileSystem::end_rename(Context context, QueuedChangePtr change, Place from, Place to,
+                                      std::map<std::string, Version> versions) {
+  // First, so that no lookup finds the new name missing, or a directory that had it before.
+  if (change->directory) catalog_.invalidate(to.path);
+  co_await refresh_own(context, to.path);
+  {
+    std::lock_guard lock(nodes_.mutex());
+    WrittenNode& node = *change->node;
+    for (const auto& [path, file] : nodes_.stored_below(node)) {
+      const auto found = versions.find(path);
+      if (found != versions.end()) file->version = found->second;
+      nodes_.outdate_below(*file);
+    }
+    const bool is_first = !node.former.empty() && node.former.front().rename == change->number;
+    if (is_first) node.former.pop_front();
+    node.in_store = true;
+    if (node.parent) ++node.parent->changes;
+    nodes_.outdate_below(node);
+    nodes_.new_epoch();
+  }
+  co_await refresh_own(context, from.path);
+  // Where a version includes the time of the rename.
+  bool has_place;
+  {
+    std::lock_guard lock(nodes_.mutex());
+    has_place = nodes_.stored_path_of(*change->node) == nodes_.path_of(*change->node);
+  }
+  if (has_place) co_await find_version_of_names(context, change->node);
+}
+
+void WritableFileSystem::restore_rename(const QueuedChangePtr& change) {
+  const WrittenNodePtr parent = directory_at(parent_path(change->from));
+  const WrittenNodePtr new_parent = directory_at(parent_path(change->path));
+  const std::string name(last_component(change->from));
+  const std::string new_name(last_component(change->path));
+  WrittenNodePtr node = nodes_.child(*parent, name);
+  if (!node) {
+    node = nodes_.add(parent, name, change->directory ? FileKind::kDirectory : FileKind::kFile);
+  }
+  if (const WrittenNodePtr replaced = nodes_.child(*new_parent, new_name)) {
+    replaced->queued = 0;
+    nodes_.unlink(*replaced);
+  }
+  node->former.push_back({{parent, name}, change->number});
+  nodes_.move(*node, new_parent, new_name);
+  parent->removed[name] = change->number;
+  change->node = node;
+  change->old_parent = parent;
+}
+
+}  // namespace leat
