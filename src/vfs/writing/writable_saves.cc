@@ -242,7 +242,7 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
                                                     std::shared_ptr<StagedFile> content) {
   Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
   // As far as the store compares.
-  const SourceCapabilities& store = place.mount->source->capabilities();
+  const SourceCapabilities& store = place.capabilities();
   WriteCondition& condition = request.condition;
   condition.absent = condition.absent && store.write_if_absent;
   if (!store.write_if_version) condition.version = {};
@@ -358,7 +358,7 @@ Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr
   conflicts_total.add();
   const auto now = std::chrono::floor<std::chrono::seconds>(options_.wall_clock());
   const std::string suffix = fmt::format(".conflict-{:%Y%m%dT%H%M%SZ}", now);
-  const bool can_compare = place.mount->source->capabilities().write_if_absent;
+  const bool can_compare = place.capabilities().write_if_absent;
   const uint64_t changes = content->changes();
   Place beside;
   Result<SourceObject> kept = error(StatusCode::kExists, "all names are taken");
