@@ -238,6 +238,9 @@ class Source {
   // returns a short time while they are not live. Never waits.
   virtual Clock::duration metadata_ttl_max() const { return Clock::duration::max(); }
 
+  // Whether this process is notified of changes, so that the kernel may be, too.
+  virtual bool notifies_of_changes() const { return false; }
+
   // Returns how long names in `directory` ("" or ending in '/') may be cached, counted from the
   // request to the store. A source that has its own freshness, as a mount of a cluster has, returns
   // that. Names that a mount declares immutable are not bounded. Never waits.
