@@ -121,6 +121,19 @@ TEST_F(WorkerWriteServiceTest, ChangesArePublished) {
             (Invalidation{mount_.path, "deep/a", Invalidation::Kind::kObject}));
 }
 
+// A directory vanishes with its last name, which another worker has removed.
+TEST_F(WorkerWriteServiceTest, StatFindsWhatExpiredNamesHide) {
+  ASSERT_TRUE(write("d/", "") && write("d/x", "x"));
+  EXPECT_EQ(listed(node_), Names{"d/"});
+  std::filesystem::remove_all(folder() + "/d");
+  const Invalidation removed{mount_.path, "d/x", Invalidation::Kind::kObject};
+  node_.server().deps.on_invalidations({.number = 0, .items = {removed}});
+  PeerStat stat{.mount = mount_.path, .store = mount_.store, .key = mount_.prefix + "d/"};
+  EXPECT_EQ(run(node_->service()->stat(patient(), stat)).result.error().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(listed(node_), Names{});
+}
+
 TEST_F(WorkerWriteServiceTest, ObjectIsWrittenInPieces) {
   const Id128 id = Id128::random();
   ASSERT_TRUE(piece(id, 0, "one"));
