@@ -151,7 +151,8 @@ class Catalog {
 
   // Sets the listener. It runs on any thread, without locks held, for each name that changed its
   // version, was removed or was mounted. It also runs for mounts with a changed policy. New names
-  // are reported in immutable directories, or in all with CatalogOptions::notify_on_create.
+  // are reported in immutable directories, of sources that notify of changes, or in all with
+  // CatalogOptions::notify_on_create.
   virtual void set_change_listener(std::function<void(const CatalogChange&)> listener) = 0;
 
   // Cancels requests to stores. Returns when all have ended and the listener runs no more; from

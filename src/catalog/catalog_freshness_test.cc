@@ -163,6 +163,21 @@ TEST_F(CatalogTest, SourceTtlBoundsCachedNames) {
   EXPECT_EQ(source->lists(), 3u);
 }
 
+TEST_F(CatalogTest, ExpiredNamesAreThoseOfTheListing) {
+  const auto source = std::make_shared<ToldSource>();
+  source->put("x", "1");
+  source->put("y", "1");
+  mount("/m", source, "", "max-age=1h");
+  EXPECT_EQ(names("/m"), (std::vector<std::string>{"x", "y"}));
+  source->put("x", "22");
+  ASSERT_TRUE(executor_.block_on(catalog_->refresh_name(Context::background(), "/m/x")));
+  EXPECT_EQ(lookup("/m/x")->info.size, 2u);
+  source->remove("x");
+  catalog_->expire("/m");
+  EXPECT_EQ(names("/m"), std::vector<std::string>{"y"}) << "though the listing has an age";
+  EXPECT_FALSE(lookup("/m/x"));
+}
+
 // A source with limits of its own on freshness, which answers from its memory.
 class ServedSource : public MemorySource {
  public:

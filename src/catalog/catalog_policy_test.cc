@@ -136,6 +136,23 @@ TEST_F(CatalogPolicyTest, WhatComesIntoAnImmutableDirectoryIsTold) {
   EXPECT_THAT(take_changes(), IsEmpty()) << "nobody keeps such a listing";
 }
 
+class NotifyingSource : public MemorySource {
+ public:
+  bool notifies_of_changes() const override { return true; }
+};
+
+TEST_F(CatalogPolicyTest, NewNamesOfNotifyingSourceAreTold) {
+  const auto source = std::make_shared<NotifyingSource>();
+  source->put("d/x", "1");
+  mount("/m", source, "", "max-age=60s");
+  EXPECT_THAT(names("/m/d"), ElementsAre("x"));
+  take_changes();
+  source->put("d/y", "1");
+  refresh("/m/d");
+  settle();
+  EXPECT_THAT(take_changes(), ElementsAre("/m/d:y"));
+}
+
 TEST_F(CatalogPolicyTest, NewNamesAreNotifiedWhenRequested) {
   make_catalog({.notify_on_create = true});
   bucket_->put("d/x", "1");

@@ -422,7 +422,11 @@ void Directory::expire() {
   ++epoch_;
   ++revision_;
   expired_ = true;
-  for (auto& [name, single] : singles_) single.stale = true;
+  // The next listing decides, also that of a worker, which has an age.
+  for (auto& [name, single] : singles_) {
+    single.stale = true;
+    single.checked_at = Clock::time_point::min();
+  }
 }
 
 bool Directory::mark_stale(const std::string& name, bool changed, Clock::time_point now) {

@@ -166,8 +166,11 @@ class Directory {
   Clock::duration answer_age_max() const;
   // Reads the source's bounds, which change with the mounts of a cluster. Call without the lock.
   void update_ttl_max();
-  // A kernel may keep an immutable listing forever, so it must be notified of new names.
-  bool notifies_of_added() const { return notify_on_create_ || is_immutable(); }
+  // A kernel may keep an immutable listing forever, so it must be notified of new names. A new name
+  // that the source reports may be cached as missing.
+  bool notifies_of_added() const {
+    return notify_on_create_ || is_immutable() || mount_->source->notifies_of_changes();
+  }
   bool is_immutable() const { return policy_.freshness.mode == Freshness::Mode::kImmutable; }
   bool listing_is_fresh(Clock::time_point now) const;
   ListingFlightPtr begin_listing_locked(Clock::time_point now);

@@ -76,11 +76,49 @@ WorkerInfo worker_of(const Json& json) {
           .protocol = json.value("protocol", uint32_t{0})};
 }
 
+struct WritingName {
+  bool StoreWriting::* member;
+  const char* name;
+};
+constexpr std::array<WritingName, 8> kWritingNames = {{
+    {&StoreWriting::writes, "writes"},
+    {&StoreWriting::write_if_absent, "if-absent"},
+    {&StoreWriting::write_if_version, "if-version"},
+    {&StoreWriting::copies, "copies"},
+    {&StoreWriting::renames, "renames"},
+    {&StoreWriting::real_directories, "directories"},
+    {&StoreWriting::attributes, "attributes"},
+    {&StoreWriting::sets_attributes, "sets-attributes"},
+}};
+
+Json writing_json(const StoreWriting& writing) {
+  Json names = Json::array();
+  for (const WritingName& one : kWritingNames) {
+    if (writing.*one.member) names.push_back(one.name);
+  }
+  return names;
+}
+
+// Ignores names that a later release has added.
+std::optional<StoreWriting> writing_of(const Json& json) {
+  const auto found = json.find("writing");
+  if (found == json.end()) return std::nullopt;
+  StoreWriting writing;
+  for (const Json& name : *found) {
+    for (const WritingName& one : kWritingNames) {
+      if (name == one.name) writing.*one.member = true;
+    }
+  }
+  return writing;
+}
+
 Json mount_json(const ClusterMount& mount) {
-  return {{"v", kRecordVersion},           {"path", mount.path},
-          {"source", mount.source},        {"options", mount.options},
-          {"store", mount.store.to_hex()}, {"prefix", mount.prefix},
-          {"replicas", mount.replicas}};
+  Json json = {{"v", kRecordVersion},           {"path", mount.path},
+               {"source", mount.source},        {"options", mount.options},
+               {"store", mount.store.to_hex()}, {"prefix", mount.prefix},
+               {"replicas", mount.replicas}};
+  if (mount.writing) json["writing"] = writing_json(*mount.writing);
+  return json;
 }
 
 ClusterMount mount_of_json(const Json& json) {
@@ -95,7 +133,8 @@ ClusterMount mount_of_json(const Json& json) {
           .options = json.value("options", std::map<std::string, std::string>()),
           .store = id_of<StoreId>(json.at("store")),
           .prefix = json.at("prefix").get<std::string>(),
-          .replicas = std::clamp(json.value("replicas", 1u), 1u, kReplicasMax)};
+          .replicas = std::clamp(json.value("replicas", 1u), 1u, kReplicasMax),
+          .writing = writing_of(json)};
 }
 
 Json ring_json(const RingRecord& ring) {

@@ -27,7 +27,8 @@ const ClusterMount kMount{.path = "/data/train",
                           .options = {{"region", "us-east-1"}},
                           .store = make_store_id("s3", "http://127.0.0.1:7070", "", "bucket"),
                           .prefix = "train/",
-                          .replicas = 2};
+                          .replicas = 2,
+                          .writing = StoreWriting{.writes = true, .write_if_version = true}};
 
 TEST(ClusterRecords, AreWhatTheyWereAfterwards) {
   EXPECT_EQ(decode_worker(encode_worker(kWorker)).value(), kWorker);
@@ -38,6 +39,14 @@ TEST(ClusterRecords, AreWhatTheyWereAfterwards) {
                   .previous_bound = 12};
   std::ranges::sort(ring.members, {}, &RingRecord::Member::worker);
   EXPECT_EQ(decode_ring(encode_ring(ring)).value(), ring);
+}
+
+TEST(ClusterRecords, OldMountHasNoWriting) {
+  ClusterMount mount = kMount;
+  mount.writing.reset();
+  EXPECT_EQ(decode_mount(encode_mount(mount)).value(), mount);
+  mount.writing.emplace();
+  EXPECT_EQ(decode_mount(encode_mount(mount)).value(), mount);
 }
 
 TEST(ClusterRecords, MembersOfANextVersionArePassedOver) {

@@ -13,6 +13,7 @@
 
 #include "cluster/registry.h"
 #include "cluster/ring.h"
+#include "model/store_writing.h"
 #include "model/worker_info.h"
 
 namespace leat {
@@ -30,6 +31,8 @@ struct ClusterMount {
   StoreId store{};
   std::string prefix{};   // of keys: empty, or ends in '/'
   uint32_t replicas = 1;  // workers that serve each stripe, 1 to kReplicasMax
+  // How the store takes writes, as found by that worker. Nothing: an older release made the mount.
+  std::optional<StoreWriting> writing{};
 
   friend bool operator==(const ClusterMount&, const ClusterMount&) = default;
 };

@@ -42,6 +42,7 @@ Task<Attempt> attempt(std::shared_ptr<ClientPool> pool, std::shared_ptr<Stream> 
       result.retry = true;
       co_return result;
     }
+    if (outgoing->options.sent != nullptr) *outgoing->options.sent = true;
     Exchange exchange(*stream, *outgoing, context, pool->name());
     result.response = co_await exchange.run();
     result.retry = !result.response && reused && outgoing->idempotent && exchange.found_closed();

@@ -48,6 +48,8 @@ struct HttpRequestOptions {
   Clock::duration first_byte_timeout{};
   // Between two parts of a response; the time of a sink is not counted.
   Clock::duration idle_timeout{};
+  // Set to true once the server may have received the request. Outlives it; may be null.
+  bool* sent = nullptr;
 };
 
 // Destination of the body of a 2xx response, and its observers.

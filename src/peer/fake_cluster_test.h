@@ -17,6 +17,7 @@
 #include "cluster/stripes.h"
 #include "cluster/view_watch.h"
 #include "peer/peer_table.h"
+#include "peer/writing/write_peer.h"
 #include "runtime/executor.h"
 #include "source/memory_source_test.h"
 
@@ -36,7 +37,7 @@ class FakeViewSource : public ViewWatch {
 };
 
 // Serves `store` as a responding worker, and counts requests.
-class FakePeer : public Peer {
+class FakePeer : public Peer, public WritePeer {
  public:
   FakePeer(WorkerId self, std::shared_ptr<MemorySource> store, FakeViewSource& views)
       : self_(self), store_(std::move(store)), views_(views) {}
@@ -53,6 +54,7 @@ class FakePeer : public Peer {
   std::atomic<int> only_if_cached = 0;        // part of `requests`
   std::atomic<int> replica_reads = 0;         // served as a replica
   std::atomic<uint32_t> hinted_replicas = 1;  // advised number of replicas
+  std::atomic<int> lost_answers = 0;          // of next changes, which are made
 
   bool usable() const override { return circuit_closed; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
@@ -157,6 +159,57 @@ class FakePeer : public Peer {
   }
   std::vector<CopySpec> copied;  // all of them
 
+  WritePeer* writes() override { return this; }
+  Task<PeerReply<SourceObject>> write(Context context, PeerWrite request, PeerRoute route,
+                                      std::span<const std::byte> content) override {
+    const bool goes_on = request.piece && request.piece->offset != 0;
+    if (goes_on) route.failover_for = self_;
+    if (auto no = rejection<SourceObject>(owner_key(request.store, request.key), route)) {
+      co_return *std::move(no);
+    }
+    std::string whole(reinterpret_cast<const char*>(content.data()), content.size());
+    if (request.piece) {
+      std::lock_guard lock(mutex_);
+      std::string& written = written_[request.piece->write];
+      written.resize(request.piece->offset);
+      written += whole;
+      whole = written;
+      if (request.piece->step != WritePiece::Step::kComplete) {
+        if (request.piece->step == WritePiece::Step::kAbort) written_.erase(request.piece->write);
+        co_return after_change(SourceObject());
+      }
+      written_.erase(request.piece->write);
+    }
+    WriteRequest write{.key = request.key, .condition = request.condition};
+    Result<SourceObject> written =
+        co_await store_->write(context, std::move(write), std::as_bytes(std::span(whole)));
+    co_return after_change(std::move(written));
+  }
+  Task<PeerReply<SourceObject>> change(Context context, PeerChange request,
+                                       PeerRoute route) override {
+    if (auto no = rejection<SourceObject>(owner_key(request.store, request.keys.back()), route)) {
+      co_return *std::move(no);
+    }
+    Result<SourceObject> object = SourceObject();
+    Result<> done;
+    if (request.op == ChangeOp::kCopy) {
+      CopyRequest copy{.from = request.keys[0], .to = request.keys[1]};
+      copy.if_absent = request.exclusive;
+      object = co_await store_->copy(context, std::move(copy));
+    } else if (request.op == ChangeOp::kRename) {
+      RenameRequest rename{.from = request.keys[0], .to = request.keys[1]};
+      done = co_await store_->rename(context, std::move(rename));
+    } else if (request.op == ChangeOp::kRemove) {
+      done = co_await static_cast<Source&>(*store_).remove(context, {.keys = request.keys});
+    }
+    if (!done) object = Error(done.error());
+    co_return after_change(std::move(object));
+  }
+  size_t unfinished_writes() {
+    std::lock_guard lock(mutex_);
+    return written_.size();
+  }
+
  private:
   int64_t epoch() const {
     const int64_t known = known_epoch;
@@ -165,6 +218,17 @@ class FakePeer : public Peer {
   template <class T>
   static PeerReply<T> unreached() {
     return {PeerOutcome::kUnreachable, error(StatusCode::kUnavailable, "made not to answer"), 0};
+  }
+  static PlacementKey owner_key(const StoreId& store, const std::string& key) {
+    const auto slash = key.substr(0, key.size() - 1).rfind('/');
+    return PlacementKey::listing(store, slash == std::string::npos ? "" : key.substr(0, slash + 1));
+  }
+  PeerReply<SourceObject> after_change(Result<SourceObject> object) {
+    if (lost_answers == 0) return {PeerOutcome::kAnswered, std::move(object), epoch()};
+    --lost_answers;
+    PeerReply<SourceObject> lost = unreached<SourceObject>();
+    lost.maybe_done = true;
+    return lost;
   }
   template <class T>
   std::optional<PeerReply<T>> rejection(PlacementKey key, const PeerRoute& route) {
@@ -191,6 +255,7 @@ class FakePeer : public Peer {
   FakeViewSource& views_;
   std::mutex mutex_;                              // leaf
   std::map<Id128, uint64_t> copies_;              // progress of each
+  std::map<Id128, std::string> written_;          // in pieces, so far
   std::set<std::pair<FileId, uint64_t>> cached_;  // parts, by offset
 };
 
@@ -231,7 +296,12 @@ class FakeCluster {
                            .source = "memory://bucket/" + prefix,
                            .options = {},
                            .store = store_->id(),
-                           .prefix = prefix};
+                           .prefix = prefix,
+                           .writing = StoreWriting{.writes = true,
+                                                   .write_if_absent = true,
+                                                   .write_if_version = true,
+                                                   .copies = true,
+                                                   .renames = true}};
     });
   }
   int requests() const {

@@ -22,6 +22,7 @@
 namespace leat {
 
 class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
+class WritePeer;     // peer/writing/write_peer.h
 
 // Concurrent reads of each size that one process sends to all workers. Workers are near, so a few
 // times what one of them processes at once is enough, also where the store is far from them.
@@ -104,6 +105,8 @@ struct PeerReply {
   int64_t epoch = 0;
   ReplicaHint hint{};
   bool missed_cache = false;  // a read: the worker had to wait for the store
+  // The worker may have done what was requested, although it did not say so.
+  bool maybe_done = false;
 };
 
 class Peer {
@@ -129,6 +132,8 @@ class Peer {
   virtual Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) = 0;
   // Returns the worker's part in cluster snapshots, owned by this object; null if it has none.
   virtual SnapshotPeer* snapshots() { return nullptr; }
+  // Returns the changes of stores through the worker, owned by this object; null if it takes none.
+  virtual WritePeer* writes() { return nullptr; }
 };
 using PeerPtr = std::shared_ptr<Peer>;
 

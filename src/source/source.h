@@ -209,6 +209,17 @@ class Source {
   // "s3://bucket", for messages.
   virtual const std::string& name() const = 0;
   virtual const SourceCapabilities& capabilities() const = 0;
+  // Returns the capabilities for changes of this key. They differ between keys where one source
+  // shows several stores.
+  virtual SourceCapabilities capabilities_of(std::string_view key) const {
+    static_cast<void>(key);
+    return capabilities();
+  }
+  // Returns why capabilities_of() a key has no writes, for messages.
+  virtual std::string why_read_only(std::string_view key) const {
+    static_cast<void>(key);
+    return name() + " takes no writes";
+  }
   // Number of concurrent reads of `bytes` that the store takes now, at least 1; the maximum for a
   // source without such a limit. A hint: further requests wait, none is rejected.
   virtual unsigned concurrency_hint(uint64_t bytes) const {
@@ -226,6 +237,9 @@ class Source {
   // freshness the mount has, unless names never change. A source that receives invalidations
   // returns a short time while they are not live. Never waits.
   virtual Clock::duration metadata_ttl_max() const { return Clock::duration::max(); }
+
+  // Whether this process is notified of changes, so that the kernel may be, too.
+  virtual bool notifies_of_changes() const { return false; }
 
   // Returns how long names in `directory` ("" or ending in '/') may be cached, counted from the
   // request to the store. A source that has its own freshness, as a mount of a cluster has, returns

@@ -56,6 +56,7 @@ void put_object(FlatJsonWriter& json, const SourceObject& object) {
   if (object.kind == FileKind::kFile) json.number("size", object.size);
   if (object.version.known()) json.bytes("version", version_text(object.version));
   if (object.mtime) json.number("mtime_ns", object.mtime->time_since_epoch().count());
+  if (object.attributes) json.text("attributes", attributes_text(*object.attributes));
 }
 
 // Collects the members of an object.
@@ -77,6 +78,12 @@ class ObjectReader {
       std::string text;
       LEAT_CHECK_OK(value.get(name, text));
       LEAT_TRY(object_.version, parse_version(text));
+    }
+    if (name == "attributes") {
+      std::string text;
+      LEAT_CHECK_OK(value.get(name, text));
+      LEAT_TRY(PosixAttributes attributes, parse_attributes(text));
+      object_.attributes = std::make_shared<const PosixAttributes>(attributes);
     }
     return {};
   }

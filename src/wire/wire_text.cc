@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/mount_entry.h"
 
 namespace leat {
@@ -12,7 +14,60 @@ Error wrong(std::string reason) {
   return error(StatusCode::kInvalidArgument, std::move(reason));
 }
 
+constexpr char kAttributeEnd = ',';
+
+void put_number(std::string& text, std::string_view name, int64_t value) {
+  if (!text.empty()) text += kAttributeEnd;
+  text += fmt::format("{}={}", name, value);
+}
+
+void put_time(std::string& text, std::string_view name, const std::optional<WallTime>& time) {
+  if (time) put_number(text, name, time->time_since_epoch().count());
+}
+
+WallTime time_of(int64_t since_1970) {
+  return WallTime(std::chrono::nanoseconds(since_1970));
+}
+
 }  // namespace
+
+std::string attributes_text(const PosixAttributes& attributes) {
+  std::string text;
+  if (attributes.mode) put_number(text, "mode", *attributes.mode);
+  if (attributes.uid) put_number(text, "uid", *attributes.uid);
+  if (attributes.gid) put_number(text, "gid", *attributes.gid);
+  put_time(text, "atime_ns", attributes.atime);
+  put_time(text, "mtime_ns", attributes.mtime);
+  put_time(text, "ctime_ns", attributes.ctime);
+  return text;
+}
+
+Result<PosixAttributes> parse_attributes(std::string_view text) {
+  PosixAttributes attributes;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(kAttributeEnd));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    const size_t equals = one.find('=');
+    int64_t value = 0;
+    const std::string_view digits = equals == one.npos ? "" : one.substr(equals + 1);
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || failed != std::errc() || end != digits.data() + digits.size()) {
+      return wrong(fmt::format("'{}' is no attribute of a file", one));
+    }
+    const std::string_view name = one.substr(0, equals);
+    if (name == "atime_ns") attributes.atime = time_of(value);
+    if (name == "mtime_ns") attributes.mtime = time_of(value);
+    if (name == "ctime_ns") attributes.ctime = time_of(value);
+    if (name != "mode" && name != "uid" && name != "gid") continue;
+    if (value < 0 || value > UINT32_MAX) {
+      return wrong(fmt::format("'{}' is no attribute of a file", one));
+    }
+    if (name == "mode") attributes.mode = static_cast<mode_t>(value);
+    if (name == "uid") attributes.uid = static_cast<uid_t>(value);
+    if (name == "gid") attributes.gid = static_cast<gid_t>(value);
+  }
+  return attributes;
+}
 
 std::string version_text(const Version& version) {
   return fmt::format("{}:{}", static_cast<int>(version.kind), version.value);

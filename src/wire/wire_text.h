@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "model/file_ref.h"
+#include "model/posix_attributes.h"
 
 namespace leat {
 
@@ -32,6 +33,11 @@ std::optional<T> parse_decimal(std::string_view text) {
 std::string version_text(const Version& version);
 Result<Version> parse_version(std::string_view text);
 Result<StoreId> parse_store(std::string_view text);
+
+// "mode=33188,mtime_ns=5": decimal numbers, times in nanoseconds since 1970. Not the members that
+// object stores do not keep. Ignores unknown names.
+std::string attributes_text(const PosixAttributes& attributes);
+Result<PosixAttributes> parse_attributes(std::string_view text);
 
 // Checks an object's key: components are neither empty nor "." nor "..", no NUL, no slash at the
 // ends. With `directory`, a trailing '/' is allowed.

@@ -25,6 +25,7 @@
 #include "worker/rejected_workers.h"
 #include "worker/snapshots/worker_snapshot_service.h"
 #include "worker/worker_service.h"
+#include "worker/writing/worker_write_service.h"
 
 namespace leat {
 namespace {
@@ -41,6 +42,16 @@ constexpr uint64_t kReplicaMemoryShare = 8;
 FetcherOptions of_replicas(FetcherOptions options) {
   options.memory_bytes_max /= kReplicaMemoryShare;
   return options;
+}
+StoreWriting writing_of(const SourceCapabilities& store) {
+  return {.writes = store.writes,
+          .write_if_absent = store.write_if_absent,
+          .write_if_version = store.write_if_version,
+          .copies = store.copies,
+          .renames = store.renames,
+          .real_directories = store.real_directories,
+          .attributes = store.attributes,
+          .sets_attributes = store.sets_attributes};
 }
 FetcherOptions without_replicas(FetcherOptions options) {
   options.memory_bytes_max -= options.memory_bytes_max / kReplicaMemoryShare;
@@ -113,6 +124,7 @@ class ClusterWorkerImpl : public ClusterWorker {
   CopyDestinations copy_destinations_{views_, options_.local_paths};
   const SourcePtr files_;  // the cluster's namespace, on all workers
   InvalidationService invalidations_;
+  WorkerWriteService writes_;
   CopySessions copy_sessions_;
   DrainJob drain_job_;
   ClusterMounts mounts_;
@@ -159,6 +171,14 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorker
                       .files = *files_,
                       .changed = [this](std::string path) { on_path_changed(std::move(path)); }},
                      executor),
+      writes_({.self = id_,
+               .views = views_,
+               .catalog = *catalog_,
+               .on_change =
+                   [this](const std::string& mount, const std::string& key) {
+                     invalidations_.on_client_change(mount, key);
+                   }},
+              executor),
       copy_sessions_(
           *files_, [this](const CopySpec& spec) { return copy_destinations_.find(spec); },
           executor),
@@ -185,6 +205,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorker
           .verify_sessions = &verify_sessions_,
           .copy_sessions = &copy_sessions_,
           .snapshots = snapshots_.get(),
+          .writes = &writes_,
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
           .on_version_gone =
               [this](const std::string& mount, const FileRefPtr& file) {
@@ -338,6 +359,7 @@ Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, Cluster
   mount.replicas = opened->replicas;
   mount.store = opened->source->id();
   mount.prefix = opened->entry.source.prefix;
+  mount.writing = writing_of(opened->source->capabilities());
   ListRequest probe;
   probe.prefix = mount.prefix;
   Result<ListPage> page = co_await opened->source->list(context, std::move(probe));
@@ -418,6 +440,7 @@ Task<> ClusterWorkerImpl::stop() {
   if (server_) co_await server_->stop();
   gate_.close();
   co_await gate_.wait_idle();
+  co_await writes_.stop();
   co_await invalidations_.stop();
   co_await snapshots_->stop();
   co_await verify_sessions_.stop();

@@ -73,6 +73,24 @@ void InvalidationService::on_local_change(const CatalogChange& change) {
   broadcaster_.publish(*std::move(invalidation));
 }
 
+// Published also where the catalog of this worker does not know the directory: other hosts may.
+void InvalidationService::on_client_change(const std::string& mount, const std::string& key) {
+  const ClusterViewPtr view = deps_.views.view();
+  const auto found = view->mounts.find(mount);
+  if (found == view->mounts.end() || !key.starts_with(found->second.prefix)) return;
+  Invalidation invalidation{.mount = mount,
+                            .key = key.substr(found->second.prefix.size()),
+                            .kind = Invalidation::Kind::kObject};
+  if (invalidation.key.ends_with('/')) {
+    Invalidation below = invalidation;
+    below.kind = Invalidation::Kind::kDirectory;
+    broadcaster_.publish(std::move(below));
+    invalidation.key.pop_back();
+  }
+  note(invalidation);
+  broadcaster_.publish(std::move(invalidation));
+}
+
 // Drop cached names, even of directories that other workers own now: this worker may own them again
 // later, and must not use old names then.
 void InvalidationService::on_remote_change(Invalidations invalidations) {

@@ -42,6 +42,8 @@ class InvalidationService {
   InvalidationLog& log() { return log_; }
   // A change that this worker's catalog found.
   void on_local_change(const CatalogChange& change);
+  // A client changed that key of the mount's store through this worker, or may have.
+  void on_client_change(const std::string& mount, const std::string& key);
   // A read of `file`, by its own store and key, found that this version no longer exists.
   void on_version_gone(const std::string& mount, const FileRefPtr& file);
   // Invalidations from another worker.

@@ -382,7 +382,7 @@ Task<Result<SourceObject>> WorkerService::stat_object(Context context, Target ta
   co_return object;
 }
 
-// Reads the store. A difference to the cached name is published as a change.
+// Reads the store. A difference to the cached name, fresh or not, is published as a change.
 Task<Result<SourceObject>> WorkerService::stat_now(Context context, Target target,
                                                    std::string mount, std::string key) {
   SourcePtr source;
@@ -395,7 +395,8 @@ Task<Result<SourceObject>> WorkerService::stat_now(Context context, Target targe
   Result<SourceObject> now = co_await source->stat(context, {.key = key});
   if (!now && now.error().code() != StatusCode::kNotFound) co_return now;
   const auto known = deps_.catalog.try_lookup(target.path);
-  if (known && !agrees(*known, now)) {
+  // An expired name may differ from what clients have.
+  if (!known || !agrees(*known, now)) {
     Result<RefreshResult> found = co_await deps_.catalog.refresh_name(context, target.path);
     if (!found) log::info("{}: {}", target.path, found.error().to_string());
   }

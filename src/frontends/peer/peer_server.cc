@@ -107,7 +107,14 @@ PeerServer::PeerServer(PeerServerDeps deps)
                   .worker_only =
                       [this](const HttpRequest& request) {
                         return worker_only(request, "hold snapshots for others");
-                      }}) {}
+                      }}),
+      writes_({.writes = deps_.service.writes(),
+               .views = deps_.views,
+               .rejection = [this](const HttpRequest& request,
+                                   PrincipalPtr* who) { return rejection(request, "", who); },
+               .missing_right =
+                   [this](const HttpRequest& request, const Principal& who, const std::string& path,
+                          Right right) { return missing_right(request, who, path, right); }}) {}
 
 HttpRouter PeerServer::router() {
   HttpRouter router;
@@ -124,6 +131,7 @@ HttpRouter PeerServer::router() {
   router.add("POST", kVerifyPath, this, &PeerServer::verify);
   router.add("POST", kCopyPath, this, &PeerServer::copy);
   snapshots_.add_to(router);
+  writes_.add_to(router);
   return router;
 }
 
@@ -153,12 +161,19 @@ std::optional<HttpResponse> PeerServer::rejection(const HttpRequest& request,
   }
   if (!principal) return unauthorised(principal.error());
   if (who != nullptr) *who = *principal;
-  if (mount.empty() || (*principal)->rights.may(mount, Right::kRead)) return std::nullopt;
+  if (mount.empty()) return std::nullopt;
+  return missing_right(request, **principal, mount, Right::kRead);
+}
+
+std::optional<HttpResponse> PeerServer::missing_right(const HttpRequest& request,
+                                                      const Principal& who, const std::string& path,
+                                                      Right right) const {
+  if (who.rights.may(path, right)) return std::nullopt;
   auth_failures.add();
-  log::warning("audit: {} ({}) may not read {}", (*principal)->name, request.peer, mount);
+  log::warning("audit: {} ({}) may not {} {}", who.name, request.peer, to_string(right), path);
   return failure({StatusCode::kPermissionDenied,
-                  fmt::format("{} may not read {}; ask for a token that has that right",
-                              (*principal)->name, mount)});
+                  fmt::format("{} may not {} {}; ask for a token that has that right", who.name,
+                              to_string(right), path)});
 }
 
 HttpResponse PeerServer::unauthorised(const Status& why) const {

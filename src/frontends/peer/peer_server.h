@@ -10,6 +10,7 @@
 #include "auth/request_verifier.h"
 #include "cluster/cluster_view.h"
 #include "frontends/peer/peer_snapshot_routes.h"
+#include "frontends/peer/peer_write_routes.h"
 #include "frontends/peer/response_memory_limiter.h"
 #include "http/router.h"
 #include "peer/fd_passing/fd_server.h"
@@ -69,6 +70,8 @@ class PeerServer {
                                         PrincipalPtr* who = nullptr) const;
   // The same for requests between workers; `what` describes them: "publish invalidations".
   std::optional<HttpResponse> worker_only(const HttpRequest& request, std::string_view what) const;
+  std::optional<HttpResponse> missing_right(const HttpRequest& request, const Principal& who,
+                                            const std::string& path, Right right) const;
   Result<PrincipalPtr> verified(const HttpRequest& request) const;
   HttpResponse unauthorised(const Status& why) const;
   void set_epoch(HttpResponse& response) const;
@@ -80,6 +83,7 @@ class PeerServer {
   const PeerServerDeps deps_;
   ResponseMemoryLimiter response_memory_;
   PeerSnapshotRoutes snapshots_;
+  PeerWriteRoutes writes_;
   std::mutex mutex_;        // leaf
   ClusterViewPtr written_;  // view of document_
   std::shared_ptr<const std::string> document_;

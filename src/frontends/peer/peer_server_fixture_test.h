@@ -18,6 +18,7 @@
 #include "peer/replication/replica_source.h"
 #include "source/piecewise_source_test.h"
 #include "wire/batch.h"
+#include "worker/writing/worker_write_service.h"
 
 namespace leat::testing {
 
@@ -35,6 +36,14 @@ class PeerServerTestBase : public ::testing::Test {
     mount("/train", "train/");
     job_cache_ = std::make_unique<LocalJobCache>(*fetcher_, store_, nullptr, executor_);
     verify_sessions_ = std::make_unique<VerifySessions>(*job_cache_, executor_);
+    writes_ = std::make_unique<WorkerWriteService>(
+        WorkerWriteServiceDeps{
+            .self = kSelf,
+            .views = views_,
+            .catalog = *catalog_,
+            .on_change = [this](const std::string& mount,
+                                const std::string& key) { changed_.push_back(mount + ":" + key); }},
+        executor_);
     service_ = std::make_shared<WorkerService>(WorkerServiceDeps{
         .self = kSelf,
         .views = views_,
@@ -44,6 +53,7 @@ class PeerServerTestBase : public ::testing::Test {
         .store = &store_,
         .job_cache = job_cache_.get(),
         .verify_sessions = verify_sessions_.get(),
+        .writes = writes_.get(),
         .policy_of =
             [this](const std::string& at) { return at == "/unserved" ? nullptr : policy_; },
         .on_version_gone =
@@ -60,6 +70,7 @@ class PeerServerTestBase : public ::testing::Test {
   }
   ~PeerServerTestBase() override {
     executor_.block_on(server_->stop());
+    executor_.block_on(writes_->stop());
     executor_.block_on(verify_sessions_->stop());
     executor_.block_on(catalog_->stop());
     executor_.block_on(replicas_->stop());
@@ -79,7 +90,9 @@ class PeerServerTestBase : public ::testing::Test {
         .on_invalidations =
             [this](Invalidations invalidations) { received_ = std::move(invalidations); },
         .response_memory = response_memory_});
-    server_ = HttpServer::start(endpoint, peer_server_->router(), {}, executor_).value();
+    server_ = HttpServer::start(endpoint, peer_server_->router(),
+                                {.body_bytes_max = kBatchRequestBytesMax}, executor_)
+                  .value();
   }
   void restart() {
     const HttpEndpoint endpoint = server_->endpoint();
@@ -192,7 +205,8 @@ class PeerServerTestBase : public ::testing::Test {
   std::shared_ptr<const Policy> policy_;
   InvalidationLog changes_{{.mounts = [] { return std::vector<std::string>{"/train"}; }}};
   Invalidations received_;
-  std::vector<std::string> gone_;  // versions that reads found missing
+  std::vector<std::string> gone_;     // versions that reads found missing
+  std::vector<std::string> changed_;  // by clients
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Fetcher> fetcher_;
   // The other worker's store.
@@ -205,6 +219,7 @@ class PeerServerTestBase : public ::testing::Test {
   std::unique_ptr<Fetcher> replicas_;
   std::unique_ptr<LocalJobCache> job_cache_;
   std::unique_ptr<VerifySessions> verify_sessions_;
+  std::unique_ptr<WorkerWriteService> writes_;
   std::shared_ptr<WorkerService> service_;
   std::atomic<bool> view_is_current_ = true;
   Clock::duration poll_time_ = std::chrono::hours(1);  // of servers created later

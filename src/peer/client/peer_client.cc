@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "peer/client/peer_snapshots.h"
+#include "peer/client/peer_writes.h"
 #include "telemetry/metrics.h"
 #include "wire/job_requests.h"
 #include "wire/name_messages.h"
@@ -36,6 +37,10 @@ Task<Result<>> ping_of(std::weak_ptr<PeerClient> client) {
   const auto alive = client.lock();
   if (!alive) co_return Result<>();
   co_return co_await alive->ping();
+}
+
+bool is_cancelled(const PeerReply<HttpResponse>& reply) {
+  return reply.result.error().code() == StatusCode::kCancelled;
 }
 
 template <class T>
@@ -81,7 +86,8 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
       batched_reader_(options_.supports_batches
                           ? BatchedReader::make(options_.read_batcher, executor)
                           : nullptr),
-      snapshots_(make_peer_snapshots(*this)) {}
+      snapshots_(make_peer_snapshots(*this)),
+      writes_(make_peer_writes(*this)) {}
 
 bool PeerClient::usable() const {
   const PeerCircuitBreaker::Decision decision = circuit_breaker_.decide();
@@ -165,14 +171,21 @@ Task<PeerReply<HttpResponse>> PeerClient::send(Context context, HttpRequest requ
   FailureDetector::Request tracked(failure_detector_, grace);
   const Context bounded = tracked.context(context);
   Result<HttpResponse> response = error(StatusCode::kUnavailable, "not sent");
+  bool is_sent = false;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     HttpRequest sent = request;
     complete_request(sent);
-    response = co_await client_.request(bounded, std::move(sent), kAnswerBytesMax);
+    is_sent = false;
+    const HttpRequestOptions options{.sent = &is_sent};
+    response = co_await client_.request(bounded, std::move(sent), kAnswerBytesMax, options);
     if (!response || response->status != kHttpUnsigned) break;
     learn_instance(*response);
   }
-  co_return classify(std::move(response), context, tracked.peer_failed());
+  const bool is_answered = response.has_value();
+  PeerReply<HttpResponse> reply = classify(std::move(response), context, tracked.peer_failed());
+  // A worker that ends cancels what it does.
+  reply.maybe_done = is_answered ? !reply.result && is_cancelled(reply) : is_sent;
+  co_return reply;
 }
 
 // Checks the range, because a wrong range may have the right length.

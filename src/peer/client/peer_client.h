@@ -16,6 +16,7 @@
 #include "peer/peer.h"
 #include "peer/peer_circuit_breaker.h"
 #include "peer/snapshots/snapshot_peer.h"
+#include "peer/writing/write_peer.h"
 #include "runtime/executor.h"
 #include "wire/invalidations.h"
 #include "wire/peer_request_header.h"
@@ -56,6 +57,7 @@ class PeerClient : public Peer,
   Task<PeerReply<VerifyProgress>> verify(Context context, uint64_t job) override;
   Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
   SnapshotPeer* snapshots() override { return snapshots_.get(); }
+  WritePeer* writes() override { return writes_.get(); }
 
   // Sends any other request and returns its whole answer. The failure detector ignores the first
   // `grace` of the wait.
@@ -106,6 +108,7 @@ class PeerClient : public Peer,
   mutable PeerCircuitBreaker circuit_breaker_;
   const std::shared_ptr<BatchedReader> batched_reader_;  // null if not supported
   std::unique_ptr<SnapshotPeer> snapshots_;
+  std::unique_ptr<WritePeer> writes_;
   mutable std::mutex mutex_;  // leaf
   std::string instance_;
 };

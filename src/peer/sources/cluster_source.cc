@@ -14,9 +14,12 @@
 #include "peer/mounts/mount_ttl.h"
 #include "peer/replication/hedged_reader.h"
 #include "peer/replication/replica_hints.h"
+#include "peer/sources/cluster_writes.h"
+#include "peer/sources/tree_listing.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 #include "wire/invalidations.h"
+#include "wire/write_request.h"
 
 namespace leat {
 namespace {
@@ -98,6 +101,7 @@ class ClusterSource : public Source {
         views_(views),
         peers_(peers),
         router_(views, peers, options_.router),
+        writes_(options_.name, router_),
         seed_(options_.seed != 0 ? options_.seed : Id128::random().hash64()) {
     capabilities_.conditional_read = true;
     capabilities_.read_bytes_min = kReadBytesMin;
@@ -106,12 +110,19 @@ class ClusterSource : public Source {
   const StoreId& id() const override { return id_; }
   const std::string& name() const override { return options_.name; }
   const SourceCapabilities& capabilities() const override { return capabilities_; }
+  SourceCapabilities capabilities_of(std::string_view key) const override {
+    return writes_.capabilities_of(*views_.view(), key);
+  }
+  std::string why_read_only(std::string_view key) const override {
+    return writes_.why_read_only(*views_.view(), key);
+  }
   unsigned concurrency_hint(uint64_t) const override { return kPeerConcurrency; }
   Clock::duration metadata_ttl_max() const override {
     if (options_.invalidations_live == nullptr || options_.invalidations_live())
       return Clock::duration::max();
     return kInvalidationLease;
   }
+  bool notifies_of_changes() const override { return true; }
   NameTtl ttl_max(std::string_view directory) const override {
     return ttls_.of(views_.view(), directory);
   }
@@ -119,6 +130,15 @@ class ClusterSource : public Source {
   Task<Result<SourceObject>> stat(Context context, StatRequest request) override;
   Task<Result<ListPage>> list(Context context, ListRequest request) override;
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override;
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override;
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override {
+    return writes_.begin_write(views_, std::move(request));
+  }
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override;
+  Task<Result<>> rename(Context context, RenameRequest request) override;
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override;
+  Task<Result<>> remove(Context context, RemoveRequest request) override;
   bool has_local_file(const std::string& key, uint64_t object_size) const override;
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
   std::optional<bool> take_cache_miss(const std::string& key) override {
@@ -140,6 +160,7 @@ class ClusterSource : public Source {
   ClusterViewSource& views_;
   const PeerTable& peers_;
   const PeerRouter router_;
+  const ClusterWrites writes_;
   const uint64_t seed_;
   std::atomic<uint64_t> reads_ = 0;
   mutable MountTtls ttls_;
@@ -214,10 +235,8 @@ Task<Result<SourceObject>> ClusterSource::stat(Context context, StatRequest requ
 
 Task<Result<ListPage>> ClusterSource::list(Context context, ListRequest request) {
   LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
-  if (request.recursive) {
-    co_return error(StatusCode::kUnsupported,
-                    "a cluster lists one level at a time, so that each directory has one owner");
-  }
+  // Each directory has one owner.
+  if (request.recursive) co_return co_await list_tree(*this, context, std::move(request));
   std::vector<std::string> mounted = mounted_names(*view, request.prefix);
   const ResolvedKey at = resolve_key(*view, request.prefix);
   if (at.mount == nullptr) {
@@ -347,6 +366,40 @@ Task<Result<>> ClusterSource::read(Context context, ReadRequest request,
     left = {part.end(), left.size - part.size};
   }
   co_return Result<>();
+}
+
+// --- changes -------------------------------------------------------------------------------------
+
+Task<Result<SourceObject>> ClusterSource::write(Context context, WriteRequest request,
+                                                std::span<const std::byte> content) {
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
+  if (content.size() <= kWriteBytesMax) {
+    co_return co_await writes_.write(view, context, std::move(request), content);
+  }
+  const ObjectWriterPtr writer = writes_.begin_write(views_, std::move(request));
+  LEAT_CO_CHECK_OK(co_await writer->append(context, content, {}));
+  co_return co_await writer->complete(context, {});
+}
+
+Task<Result<SourceObject>> ClusterSource::copy(Context context, CopyRequest request) {
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
+  co_return co_await writes_.copy(view, context, std::move(request));
+}
+
+Task<Result<>> ClusterSource::rename(Context context, RenameRequest request) {
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
+  co_return co_await writes_.rename(view, context, std::move(request));
+}
+
+Task<Result<SourceObject>> ClusterSource::set_attributes(Context context,
+                                                         AttributesRequest request) {
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
+  co_return co_await writes_.set_attributes(view, context, std::move(request));
+}
+
+Task<Result<>> ClusterSource::remove(Context context, RemoveRequest request) {
+  LEAT_CO_TRY(const ClusterViewPtr view, co_await known_view(context));
+  co_return co_await writes_.remove(view, context, std::move(request));
 }
 
 // --- files as they lie in a worker's cache -------------------------------------------------------

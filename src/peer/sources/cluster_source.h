@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterSource: a cluster's namespace as a read-only Source for the modules of a client. Workers
-// serve names and bytes. Keys are namespace paths without the leading slash, so one source shows
-// all mounts of the cluster as they come and go.
+// ClusterSource: a cluster's namespace as a Source for the modules of a client. Workers serve names
+// and bytes, and make changes (cluster_writes.h). Keys are namespace paths without the leading
+// slash, so one source shows all mounts of the cluster as they come and go.
 //
 // Until `views` has a view, requests wait for it as long as they wait for workers that do not
 // respond (PeerRouterOptions). Then they fail with kUnavailable.

@@ -39,6 +39,25 @@ class PreviousOwnerSource : public Source {
   Task<Result<ListPage>> list(Context context, ListRequest request) override {
     return store_->list(std::move(context), std::move(request));
   }
+  Task<Result<SourceObject>> write(Context context, WriteRequest request,
+                                   std::span<const std::byte> content) override {
+    return store_->write(std::move(context), std::move(request), content);
+  }
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override {
+    return store_->begin_write(std::move(request));
+  }
+  Task<Result<SourceObject>> copy(Context context, CopyRequest request) override {
+    return store_->copy(std::move(context), std::move(request));
+  }
+  Task<Result<>> rename(Context context, RenameRequest request) override {
+    return store_->rename(std::move(context), std::move(request));
+  }
+  Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override {
+    return store_->set_attributes(std::move(context), std::move(request));
+  }
+  Task<Result<>> remove(Context context, RemoveRequest request) override {
+    return store_->remove(std::move(context), std::move(request));
+  }
 
   Task<Result<>> read(Context context, ReadRequest request, std::span<std::byte> into) override {
     for (const PreviousOwner& owner : previous_owners(request)) {

@@ -31,7 +31,7 @@ Task<> WritableFileSystem::learn_attributes(Context context, WrittenNodePtr pare
   }
   const Result<Place> place = stored_place_of(parent, name);
   const SourceCapabilities none;
-  const SourceCapabilities& store = place ? place->mount->source->capabilities() : none;
+  const SourceCapabilities& store = place ? place->capabilities() : none;
   // Object stores have no directories, but for markers of some.
   const bool has = node && store.attributes && (!node->is_directory() || store.real_directories);
   std::shared_ptr<const PosixAttributes> kept;
@@ -137,7 +137,7 @@ Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodeP
     LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
   }
   Source& source = *place.mount->source;
-  const SourceCapabilities& store = source.capabilities();
+  const SourceCapabilities& store = place.capabilities();
   if (!store.attributes && !store.sets_attributes) co_return Result<>();
   {
     std::lock_guard lock(nodes_.mutex());

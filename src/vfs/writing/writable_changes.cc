@@ -42,12 +42,12 @@ Result<WritableFileSystem::Place> WritableFileSystem::place_in(const std::string
                              "it without --snapshot",
                              place.path, place.mount->entry.path));
   }
-  if (!place.mount->source->capabilities().writes) {
-    return error(StatusCode::kReadOnly, fmt::format("cannot change {}: {} takes no writes",
-                                                    place.path, place.mount->source->name()));
-  }
   place.directory_key = directory_key_in_mount(*place.mount, directory);
   place.key = place.directory_key + std::string(name);
+  if (!place.capabilities().writes) {
+    return error(StatusCode::kReadOnly, fmt::format("cannot change {}: {}", place.path,
+                                                    place.mount->source->why_read_only(place.key)));
+  }
   return place;
 }
 
@@ -162,7 +162,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
   }
   WriteRequest request{.key = place.as_directory()};
   LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
-  co_await refresh(context, place.path);
+  co_await refresh_own(context, place.path);
   LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
   note_changed(*parent);
   {
@@ -171,7 +171,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
     const WrittenNodePtr node = nodes_.find(made.node);
     if (node && !node->links) node->links = 2;
   }
-  if (place.mount->source->capabilities().sets_attributes) {
+  if (place.capabilities().sets_attributes) {
     AttributeChange change{.mode = as.mode};
     if (made.uid != as.uid) change.uid = as.uid;
     if (made.gid != as.gid) change.gid = as.gid;
@@ -194,7 +194,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
 Task<Result<>> WritableFileSystem::keep_directory(Context context, Place place) {
   Source& source = *place.mount->source;
   const std::string root = directory_key_in_mount(*place.mount, place.mount->entry.path);
-  if (source.capabilities().real_directories || place.directory_key == root) co_return Result<>();
+  if (place.capabilities().real_directories || place.directory_key == root) co_return Result<>();
   const std::string directory(parent_path(place.path));
   uint64_t names = 0;
   if (const ListingPtr listing = catalog_.last_list(directory)) {

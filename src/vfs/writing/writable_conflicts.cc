@@ -94,7 +94,7 @@ Task<Result<>> WritableFileSystem::keep_conflict(Context context, WrittenNodePtr
   conflicts_total.add();
   const auto now = std::chrono::floor<std::chrono::seconds>(options_.wall_clock());
   const std::string suffix = fmt::format(".conflict-{:%Y%m%dT%H%M%SZ}", now);
-  const bool can_compare = place.mount->source->capabilities().write_if_absent;
+  const bool can_compare = place.capabilities().write_if_absent;
   const uint64_t changes = content->changes();
   Place beside;
   Result<SourceObject> kept = error(StatusCode::kExists, "all names are taken");

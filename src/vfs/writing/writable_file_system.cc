@@ -429,6 +429,8 @@ std::optional<KernelInvalidation> WritableFileSystem::translate(
   if (child && child->staged) return std::nullopt;
   const WrittenNodePtr node = name.node == 0 ? nullptr : nodes_.by_below(name.node);
   own.node = node ? node->id : child ? child->id : 0;
+  // A name that was made here keeps its entry, which may be a working directory.
+  if (name.node == 0 && child) own.expire_only = true;
   return own;
 }
 

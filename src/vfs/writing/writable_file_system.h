@@ -118,6 +118,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
 
     // The key of a directory of this name.
     std::string as_directory() const { return key + '/'; }
+    SourceCapabilities capabilities() const { return mount->source->capabilities_of(key); }
   };
 
   // ---- names

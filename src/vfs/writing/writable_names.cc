@@ -91,7 +91,7 @@ Task<> WritableFileSystem::learn_root(Context context) {
   }
   std::shared_ptr<const PosixAttributes> kept;
   const Result<Place> place = place_of_node(root);
-  if (place && place->mount->source->capabilities().real_directories) {
+  if (place && place->capabilities().real_directories) {
     Result<SourceObject> found = co_await place->mount->source->stat(context, {.key = place->key});
     if (found) kept = found->attributes;
   }

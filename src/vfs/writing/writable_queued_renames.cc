@@ -19,7 +19,7 @@ bool WritableFileSystem::renames_in_store(const WrittenNode& node, const Place& 
   }
   if (!node.is_directory() || mode_of(from) == WriteMode::kLocal) return false;
   // The rename publishes a directory as a whole where the store can do that.
-  const SourceCapabilities& store = from.mount->source->capabilities();
+  const SourceCapabilities store = from.capabilities();
   if (store.renames && store.real_directories) return true;
   return uploads_->has_renames(below_root(from.path));
 }
@@ -41,7 +41,7 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::queue_rename
                     "remove it",
                     from.path));
   }
-  const SourceCapabilities& store = from.mount->source->capabilities();
+  const SourceCapabilities store = from.capabilities();
   if (node->is_directory() && !(store.renames && store.real_directories) && !store.copies) {
     co_return error(StatusCode::kCrossDevice,
                     fmt::format("{} cannot rename directories; copy {} and remove it",
@@ -139,7 +139,7 @@ Task<Result<bool>> WritableFileSystem::has_in_store(Context context, Place place
   const Result<SourceObject> found = co_await source.stat(context, {.key = key});
   if (found) co_return true;
   if (found.error().code() != StatusCode::kNotFound) co_return Error(found.error());
-  if (!directory || source.capabilities().real_directories) co_return false;
+  if (!directory || place.capabilities().real_directories) co_return false;
   LEAT_CO_TRY(const ListPage page, co_await source.list(context, {.prefix = key}));
   co_return !page.objects.empty();
 }
@@ -148,7 +148,7 @@ Task<Result<bool>> WritableFileSystem::has_in_store(Context context, Place place
 Task<Result<std::map<std::string, Version>>> WritableFileSystem::rename_stored(
     Context context, QueuedChangePtr change, Place from, Place to) {
   Source& source = *to.mount->source;
-  const SourceCapabilities& store = source.capabilities();
+  const SourceCapabilities store = to.capabilities();
   std::map<std::string, Version> versions;
   const bool renames = store.renames && (!change->directory || store.real_directories);
   if (renames) {

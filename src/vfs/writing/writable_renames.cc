@@ -147,7 +147,7 @@ Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr n
   Source& source = *from.mount->source;
   if (in_store) {
     LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
-    if (source.capabilities().renames) {
+    if (from.capabilities().renames) {
       LEAT_CO_CHECK_OK(co_await source.rename(
           context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
       // Without an answer the version is not known, and its next save does not compare it.
@@ -172,7 +172,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
                     fmt::format("{} cannot be moved into itself", from.path));
   }
   Source& source = *from.mount->source;
-  const SourceCapabilities& store = source.capabilities();
+  const SourceCapabilities& store = from.capabilities();
   const bool renames = store.renames && store.real_directories;
   if (!renames && !store.copies) {
     co_return error(StatusCode::kCrossDevice,

@@ -266,7 +266,7 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
                                                     std::shared_ptr<StagedFile> content) {
   Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
   // As far as the store compares.
-  const SourceCapabilities& store = place.mount->source->capabilities();
+  const SourceCapabilities& store = place.capabilities();
   WriteCondition& condition = request.condition;
   condition.absent = condition.absent && store.write_if_absent;
   if (!store.write_if_version) condition.version = {};

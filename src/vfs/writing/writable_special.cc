@@ -43,7 +43,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_symlink(Context context, N
   if (!parent) co_return forgotten(id);
   LEAT_CO_TRY(const Place place, place_of(parent, name));
   Source& source = *place.mount->source;
-  const SourceCapabilities& store = source.capabilities();
+  const SourceCapabilities& store = place.capabilities();
   if (source.posix() != nullptr) {
     NodeRequest request{.attributes = {.mode = S_IFLNK | 0777}, .target = std::move(target)};
     Result<NodeAttributes> made = co_await make_node(context, id, name, as, std::move(request));

@@ -132,7 +132,7 @@ Task<Result<>> WritableFileSystem::send_directory(Context context, QueuedChangeP
   Source& source = *place.mount->source;
   const std::string key = place.as_directory();
   LEAT_CO_CHECK_OK(co_await source.write(context, {.key = key}, {}));
-  if (source.capabilities().sets_attributes) {
+  if (place.capabilities().sets_attributes) {
     AttributesRequest request{.key = key, .attributes = change->attributes};
     LEAT_CO_CHECK_OK(co_await source.set_attributes(context, std::move(request)));
   }

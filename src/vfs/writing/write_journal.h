@@ -25,13 +25,14 @@ namespace leat {
 enum class ChangeKind : uint8_t { kSave = 1, kMakeDirectory = 2, kRemove = 3, kRename = 4 };
 
 struct PendingChange {
-  uint64_t number = 0;  // increases in the order of publication.
+  uint64_t number = 0;  // increases in the order of publication
   ChangeKind kind = ChangeKind::kSave;
-  std::string path{};      // below the root of the mounts: "/a/b".
-  std::string from{};      // the path before a rename.
-  std::string mount{};     // path and source of the mount that has it
+
+  std::string path{};      // below the root: "/a/b"
+  std::string from{};      // the path before a rename
+  std::string mount{};     // path and source of its mount
   bool directory = false;  // of a removal, or a rename
-  bool local = false;      // never sent to the store.
+  bool local = false;      // never sent to the store
   // It is sent when all earlier changes are in the store, and before all later ones. Others next to
   // each other may be sent at the same time.
   bool ordered = true;

@@ -93,9 +93,7 @@ class ClusterCommand : public Command {
                      "Path on which it may run cluster jobs, recursively; may be repeated")
         ->type_name("NAME")
         ->allow_extra_args(false);
-    token
-        ->add_option("--write", writable_,
-                     "Path to which its jobs may copy, recursively; may be repeated")
+    token->add_option("--write", writable_, "Path it may write, recursively; may be repeated")
         ->type_name("NAME")
         ->allow_extra_args(false);
     token->add_flag("--admin", admin_, "Its jobs may copy to any store that workers can write to");
