@@ -239,6 +239,7 @@ void FuseServerImpl::start_invalidations() {
   };
   invalidations_ = std::make_shared<InvalidationThread>(std::move(kernel), kInvalidationsMax);
   // The file system may still call after the server has ended, so the listener holds the thread.
+  state_.invalidations = invalidations_.get();
   state_.file_system.set_invalidation_listener(
       [queue = invalidations_](const KernelInvalidation& name) { queue->push(name); });
 }

@@ -11,6 +11,7 @@
 #include "frontends/fuse/connection_backings.h"
 #include "frontends/fuse/directory_handles.h"
 #include "frontends/fuse/fuse_server.h"
+#include "frontends/fuse/invalidation_thread.h"
 #include "frontends/fuse/libfuse.h"
 #include "frontends/fuse/log_rate_limiter.h"
 #include "frontends/fuse/no_open_file_cache.h"
@@ -18,6 +19,7 @@
 #include "frontends/fuse/pending_requests.h"
 #include "frontends/fuse/takeover_records.h"
 #include "runtime/gate.h"
+#include "vfs/writing/write_outcome.h"
 
 namespace leat {
 
@@ -29,14 +31,24 @@ struct FuseServerState {
     return *static_cast<FuseServerState*>(fuse_req_userdata(request));
   }
   std::unique_ptr<PendingRequest> add_pending(fuse_req_t request, RequestLabel label) {
+    const bool changes = label.kind == RequestKind::kWrite || label.kind == RequestKind::kSave ||
+                         label.kind == RequestKind::kChange;
     return pending.add(executor, request,
-                       std::make_unique<RequestTrace>(file_system, std::move(label)));
+                       std::make_unique<RequestTrace>(file_system, std::move(label)),
+                       changes ? EndedBy::kFatalSignals : EndedBy::kEndingSignals);
+  }
+  // After a failed change that may be done all the same: the kernel may know the name as missing.
+  void forget_name(NodeId parent, std::string name, StatusCode failure) {
+    InvalidationThread* const queue = invalidations.load();
+    if (queue == nullptr || !is_unknown_outcome(failure)) return;
+    queue->push({.parent = parent, .name = std::move(name), .node = 0});
   }
 
   const FuseServerOptions options;
   FileSystem& file_system;
   Executor& executor;
-  LogRateLimiter log_limiter{10};  // lines a second
+  std::atomic<InvalidationThread*> invalidations = nullptr;  // null until the server has started
+  LogRateLimiter log_limiter{10};                            // lines a second
   ConnectionBackings backings;
   OpenFiles files{backings};
   NoOpenFileCache no_open_files;

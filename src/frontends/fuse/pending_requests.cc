@@ -30,9 +30,9 @@ constexpr uint64_t kEnding = set_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL})
 constexpr uint64_t kHarmless =
     set_of({SIGCHLD, SIGURG, SIGWINCH, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU});
 
-// Returns true if a pending signal ends the thread or requests its end. A thread that cannot be
+// Returns true if a pending signal ends the thread, or requests its end. A thread that cannot be
 // seen (exited, or in another pid namespace) counts as ended.
-bool must_end(pid_t thread) {
+bool must_end(pid_t thread, EndedBy ended_by) {
   std::ifstream status(fmt::format("/proc/{}/status", thread));
   bool seen = false;
   uint64_t pending = 0, held = 0, caught = 0;
@@ -49,17 +49,19 @@ bool must_end(pid_t thread) {
     }
   }
   const uint64_t effective = pending & ~held;
-  return !seen || (effective & kEnding) != 0 || (effective & ~caught & ~kHarmless) != 0;
+  const uint64_t requests = ended_by == EndedBy::kEndingSignals ? effective & kEnding : 0;
+  return !seen || requests != 0 || (effective & ~caught & ~kHarmless) != 0;
 }
 
 }  // namespace
 
 PendingRequest::PendingRequest(PendingRequests& all, Executor& executor, fuse_req_t request,
-                               std::unique_ptr<RequestTrace> trace)
+                               std::unique_ptr<RequestTrace> trace, EndedBy ended_by)
     : all_(all),
       executor_(executor),
       request_(request),
       caller_(request == nullptr ? 0 : fuse_req_ctx(request)->pid),
+      ended_by_(ended_by),
       trace_(std::move(trace)) {
   bool cancelled;
   {
@@ -90,12 +92,14 @@ void PendingRequest::interrupted(fuse_req_t, void* data) {
   auto* self = static_cast<PendingRequest*>(data);
   // libfuse holds the request's lock here, which answer() takes: code woken by the stop must not
   // run inside this call.
-  self->executor_.spawn(watch(self->caller_, self->stop_, self->answered_.get_token()));
+  self->executor_.spawn(
+      watch(self->caller_, self->ended_by_, self->stop_, self->answered_.get_token()));
 }
 
-Task<> PendingRequest::watch(pid_t caller, std::stop_source stop, std::stop_token answered) {
+Task<> PendingRequest::watch(pid_t caller, EndedBy ended_by, std::stop_source stop,
+                             std::stop_token answered) {
   const Context until_answered = Context::background().with_cancel(answered);
-  while (!must_end(caller)) {
+  while (!must_end(caller, ended_by)) {
     if (!co_await sleep_for(until_answered, kPollInterval)) co_return;
   }
   stop.request_stop();

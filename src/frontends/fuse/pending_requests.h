@@ -5,7 +5,8 @@
 //
 // The kernel interrupts a request for any signal of its caller, and only once. Most signals do not
 // end a program (profilers' timers, Go's SIGURG), and programs do not expect EINTR from a file. So
-// after the interrupt the caller is polled until it has its answer or a signal that ends it.
+// after the interrupt the caller is polled until it has its answer or a signal that ends it. A
+// change goes on for a signal that the program handles, as on a local disk.
 //
 // A coroutine takes it as its first parameter, so that it is destroyed last, after all objects of
 // the coroutine.
@@ -32,10 +33,17 @@ namespace leat {
 
 class PendingRequests;
 
+// Signals that end a request.
+enum class EndedBy : uint8_t {
+  kEndingSignals,  // those that request a program to end, also if it handles them
+  kFatalSignals,   // those that end it
+};
+
 class PendingRequest {
  public:
   PendingRequest(PendingRequests& all, Executor& executor, fuse_req_t request,
-                 std::unique_ptr<RequestTrace> trace = nullptr);
+                 std::unique_ptr<RequestTrace> trace = nullptr,
+                 EndedBy ended_by = EndedBy::kEndingSignals);
   ~PendingRequest();
   PendingRequest(const PendingRequest&) = delete;
 
@@ -55,12 +63,14 @@ class PendingRequest {
  private:
   friend class PendingRequests;
   static void interrupted(fuse_req_t request, void* self);
-  static Task<> watch(pid_t caller, std::stop_source stop, std::stop_token answered);
+  static Task<> watch(pid_t caller, EndedBy ended_by, std::stop_source stop,
+                      std::stop_token answered);
 
   PendingRequests& all_;
   Executor& executor_;
   fuse_req_t request_;
   const pid_t caller_;
+  const EndedBy ended_by_;
   const uint64_t unique_ = current_unique;
   const std::unique_ptr<RequestTrace> trace_;  // null: not measured
   std::stop_source stop_;
@@ -70,8 +80,9 @@ class PendingRequest {
 class PendingRequests {
  public:
   std::unique_ptr<PendingRequest> add(Executor& executor, fuse_req_t request,
-                                      std::unique_ptr<RequestTrace> trace = nullptr) {
-    return std::make_unique<PendingRequest>(*this, executor, request, std::move(trace));
+                                      std::unique_ptr<RequestTrace> trace = nullptr,
+                                      EndedBy ended_by = EndedBy::kEndingSignals) {
+    return std::make_unique<PendingRequest>(*this, executor, request, std::move(trace), ended_by);
   }
   // Cancels the present requests and all later ones.
   void cancel_all();

@@ -50,6 +50,7 @@ Task<> answer_result(std::unique_ptr<PendingRequest> request, FuseServerState* s
                      std::string name, std::function<Task<Result<>>(Context)> operation) {
   Result<> done = co_await operation(request->context());
   if (!done) {
+    if (!name.empty()) server->forget_name(node, name, done.error().code());
     request->set_failure(done.error());
     reply_error(*server, request->answer(), node, done.error(), name);
     co_return;
@@ -83,6 +84,7 @@ Task<> answer_create(std::unique_ptr<PendingRequest> request, FuseServerState* s
                      CreateOperation operation) {
   Result<CreatedFile> created = co_await operation(request->context());
   if (!created) {
+    server->forget_name(parent, name, created.error().code());
     request->set_failure(created.error());
     reply_error(*server, request->answer(), parent, created.error(), name);
     co_return;
@@ -197,7 +199,10 @@ using EntryOperation = std::function<Task<Result<NodeAttributes>>(Context)>;
 Task<> answer_entry(std::unique_ptr<PendingRequest> request, FuseServerState* server, NodeId parent,
                     std::string name, EntryOperation operation) {
   Result<NodeAttributes> made = co_await operation(request->context());
-  if (!made) request->set_failure(made.error());
+  if (!made) {
+    server->forget_name(parent, name, made.error().code());
+    request->set_failure(made.error());
+  }
   const uint64_t unique = request->unique();
   if (!made && made.error().code() == StatusCode::kUnsupported) {
     server->file_system.record_error(parent, name, made.error());
@@ -278,6 +283,13 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
          &NamespaceChanges::remove_directory);
 }
 
+Task<Result<>> rename_names(Context context, FuseServerState* server, NamespaceChanges* changes,
+                            RenameOp op) {
+  Result<> renamed = co_await changes->rename(std::move(context), op);
+  if (!renamed) server->forget_name(op.new_parent, op.new_name, renamed.error().code());
+  co_return renamed;
+}
+
 void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
             const char* to, unsigned flags) {
   NamespaceChanges* const changes =
@@ -298,7 +310,9 @@ void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t 
               .no_replace = flags == RENAME_NOREPLACE,
               .exchange = flags == RENAME_EXCHANGE};
   spawn_result(request, parent, name, RequestKind::kChange,
-               [changes, op](Context context) { return changes->rename(std::move(context), op); });
+               [server = &FuseServerState::of(request), changes, op](Context context) {
+                 return rename_names(std::move(context), server, changes, op);
+               });
 }
 
 AttributeChange change_of(const struct stat& wanted, int fields) {
