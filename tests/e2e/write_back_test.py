@@ -3,7 +3,9 @@
 
 import contextlib
 import errno
+import mmap
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -81,6 +83,60 @@ def test_close_does_not_wait_for_the_store(leat, front, s3, bucket, folder):
     assert s3.get_object(Bucket=bucket, Key="f")["Body"].read() == b"one"
     assert s3.get_object(Bucket=bucket, Key="g")["Body"].read() == content("g", 1, 0, 3 * MIB)
     assert "already" in leat.run("flush").stdout
+
+
+def test_the_kernel_writes_by_itself(written):
+    """New and truncated files, by writes and by mappings, without a request of the kernel."""
+    def count(name):
+        text = (written.mount / ".leat" / "metrics").read_text()
+        return int(re.search(rf"^{re.escape(name)} (\d+)$", text, re.MULTILINE)[1])
+
+    opens = 'leat_fuse_opens_total{mode="passthrough"}'
+    before, requests = count(opens), count("leat_fuse_writes_total")
+    with open(written.mount / "large", "w+b") as file:
+        file.write(content("large", 1, 0, 3 * MIB))
+        file.flush()
+        with mmap.mmap(file.fileno(), 0) as mapping:
+            mapping[:4] = b"head"
+            os.fsync(file.fileno())
+            mapping[-4:] = b"tail"
+        assert os.fstat(file.fileno()).st_size == 3 * MIB
+    log = open(written.mount / "log", "ab", buffering=0)
+    for number in range(3):
+        log.write(b"line %d\n" % number)
+        assert (written.mount / "log").read_bytes().count(b"\n") == number + 1
+    expected = b"head" + content("large", 1, 0, 3 * MIB)[4:-4] + b"tail"
+    assert (written.mount / "large").read_bytes() == expected
+    os.fsync(log.fileno())
+    written.leat.run("flush", written.mount)
+    assert written.side.read("large") == expected
+    assert written.side.read("log") == b"line 0\nline 1\nline 2\n"
+    log.write(b"more\n")
+    log.close()
+    written.leat.run("flush", written.mount)
+    assert written.side.read("log").endswith(b"line 2\nmore\n")
+    assert count(opens) > before and count("leat_fuse_writes_total") == requests
+
+
+def test_a_rename_waits_for_no_store(leat, front, s3, bucket, folder):
+    """The store has a part of the directory, as of a checkpoint that is being uploaded."""
+    mount = mounted_known(leat, front, bucket, folder)
+    (mount / "tmp").mkdir()
+    (mount / "tmp" / "a").write_bytes(content("a", 1, 0, MIB))
+    leat.run("flush", mount)
+    front.refuses = True
+    (mount / "tmp" / "b").write_bytes(content("b", 1, 0, MIB))
+    began = time.monotonic()
+    os.rename(mount / "tmp", mount / "final")
+    assert time.monotonic() - began < 5
+    assert sorted(os.listdir(mount / "final")) == ["a", "b"] and os.listdir(mount) == ["final"]
+    assert (mount / "final" / "b").read_bytes() == content("b", 1, 0, MIB)
+    front.refuses = False
+    leat.run("flush", mount)
+    keys = [item["Key"] for item in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert [key for key in keys if not key.endswith("/")] == ["final/a", "final/b"]
+    for name in "ab":
+        assert (mount / "final" / name).read_bytes() == content(name, 1, 0, MIB)
 
 
 def test_unmounting_sends_what_is_left(written):

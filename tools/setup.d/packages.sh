@@ -13,7 +13,7 @@ build_packages=(
 test_packages=(
   fuse3 attr curl openssh-client python3-venv e2fsprogs procps zsh fish shellcheck lintian systemd
   python3-clang-19 man-db chromium chromium-driver fonts-dejavu-core libfaketime bindfs iproute2
-  ffmpeg rsync sqlite3 zip unzip xz-utils bzip2
+  ffmpeg rsync sqlite3 zip unzip vim xz-utils bzip2
 )
 package_packages=(debhelper go-md2man fuse3)
 docs_packages=(python3-torch python3-torchvision python3-pil s3fs jq xxd)

@@ -2,7 +2,7 @@
 # The Python packages of the end-to-end tests and the benchmarks, and moto's S3 server, in virtual
 # environments that are named after what they hold.
 # Result: $deps/venv -> venv-<hash of tests/requirements.txt>, $deps/moto -> moto-<hash>, and the same
-# of lint, programs, programs-large, docs and docs-large
+# of lint, programs, programs-large, training, jax, docs and docs-large
 
 # need_venv NAME REQUIREMENTS [HOW LONG [OPTION OF VENV]…]
 need_venv() {
@@ -33,12 +33,14 @@ need_python() { need_venv venv "$here/../tests/requirements.txt"; }
 # Beside the tests' own packages and not among them: a test must not import what it tests against.
 need_moto() { need_venv moto "$here/../tests/moto_requirements.txt"; }
 
-# What programs read a mounted bucket with (tests/e2e/programs_test.py, tests/soak).
+# What programs read and write a mounted bucket with (tests/e2e/programs_test.py, tests/soak).
 need_programs() {
   need_venv programs "$here/../tests/programs_requirements.txt" "half a minute, 0.8 GB"
 }
 need_large_programs() {
   need_venv programs-large "$here/../tests/programs_large_requirements.txt" "half a minute, 0.4 GB"
+  need_venv training "$here/../tests/training_requirements.txt" "seconds" --system-site-packages
+  need_venv jax "$here/../tests/jax_requirements.txt" "half a minute, 0.7 GB"
 }
 
 need_lint() { need_venv lint "$here/../tests/lint_requirements.txt"; }
