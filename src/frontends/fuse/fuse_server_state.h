@@ -31,11 +31,16 @@ struct FuseServerState {
     return *static_cast<FuseServerState*>(fuse_req_userdata(request));
   }
   std::unique_ptr<PendingRequest> add_pending(fuse_req_t request, RequestLabel label) {
-    const bool changes = label.kind == RequestKind::kWrite || label.kind == RequestKind::kSave ||
-                         label.kind == RequestKind::kChange;
+    const SignalPatience patience = patience_of(label.kind);
     return pending.add(executor, request,
-                       std::make_unique<RequestTrace>(file_system, std::move(label)),
-                       changes ? EndedBy::kFatalSignals : EndedBy::kEndingSignals);
+                       std::make_unique<RequestTrace>(file_system, std::move(label)), patience);
+  }
+  // A change is not interrupted by what its program handles, nor are the lookups before it.
+  SignalPatience patience_of(RequestKind kind) const {
+    if (options.read_only) return {};
+    const bool changes =
+        kind == RequestKind::kWrite || kind == RequestKind::kSave || kind == RequestKind::kChange;
+    return changes ? std::chrono::hours(24) : std::chrono::seconds(5);
   }
   // After a failed change that may be done all the same: the kernel may know the name as missing.
   void forget_name(NodeId parent, std::string name, StatusCode failure) {

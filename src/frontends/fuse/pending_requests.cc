@@ -30,9 +30,9 @@ constexpr uint64_t kEnding = set_of({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGKILL})
 constexpr uint64_t kHarmless =
     set_of({SIGCHLD, SIGURG, SIGWINCH, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU});
 
-// Returns true if a pending signal ends the thread, or requests its end. A thread that cannot be
-// seen (exited, or in another pid namespace) counts as ended.
-bool must_end(pid_t thread, EndedBy ended_by) {
+// Returns true if a pending signal ends the thread, or requests its end unless `is_patient`. A
+// thread that cannot be seen (exited, or in another pid namespace) counts as ended.
+bool must_end(pid_t thread, bool is_patient) {
   std::ifstream status(fmt::format("/proc/{}/status", thread));
   bool seen = false;
   uint64_t pending = 0, held = 0, caught = 0;
@@ -49,19 +49,19 @@ bool must_end(pid_t thread, EndedBy ended_by) {
     }
   }
   const uint64_t effective = pending & ~held;
-  const uint64_t requests = ended_by == EndedBy::kEndingSignals ? effective & kEnding : 0;
+  const uint64_t requests = is_patient ? 0 : effective & kEnding;
   return !seen || requests != 0 || (effective & ~caught & ~kHarmless) != 0;
 }
 
 }  // namespace
 
 PendingRequest::PendingRequest(PendingRequests& all, Executor& executor, fuse_req_t request,
-                               std::unique_ptr<RequestTrace> trace, EndedBy ended_by)
+                               std::unique_ptr<RequestTrace> trace, SignalPatience patience)
     : all_(all),
       executor_(executor),
       request_(request),
       caller_(request == nullptr ? 0 : fuse_req_ctx(request)->pid),
-      ended_by_(ended_by),
+      patience_(patience),
       trace_(std::move(trace)) {
   bool cancelled;
   {
@@ -93,13 +93,14 @@ void PendingRequest::interrupted(fuse_req_t, void* data) {
   // libfuse holds the request's lock here, which answer() takes: code woken by the stop must not
   // run inside this call.
   self->executor_.spawn(
-      watch(self->caller_, self->ended_by_, self->stop_, self->answered_.get_token()));
+      watch(self->caller_, self->patience_, self->stop_, self->answered_.get_token()));
 }
 
-Task<> PendingRequest::watch(pid_t caller, EndedBy ended_by, std::stop_source stop,
+Task<> PendingRequest::watch(pid_t caller, SignalPatience patience, std::stop_source stop,
                              std::stop_token answered) {
   const Context until_answered = Context::background().with_cancel(answered);
-  while (!must_end(caller, ended_by)) {
+  const Clock::time_point began = Clock::now();
+  while (!must_end(caller, Clock::now() - began < patience)) {
     if (!co_await sleep_for(until_answered, kPollInterval)) co_return;
   }
   stop.request_stop();

@@ -33,17 +33,14 @@ namespace leat {
 
 class PendingRequests;
 
-// Signals that end a request.
-enum class EndedBy : uint8_t {
-  kEndingSignals,  // those that request a program to end, also if it handles them
-  kFatalSignals,   // those that end it
-};
+// For how long a request goes on after a signal that requests its program to end, if that handles
+// it. One that ends the program ends the request at once.
+using SignalPatience = Clock::duration;
 
 class PendingRequest {
  public:
   PendingRequest(PendingRequests& all, Executor& executor, fuse_req_t request,
-                 std::unique_ptr<RequestTrace> trace = nullptr,
-                 EndedBy ended_by = EndedBy::kEndingSignals);
+                 std::unique_ptr<RequestTrace> trace = nullptr, SignalPatience patience = {});
   ~PendingRequest();
   PendingRequest(const PendingRequest&) = delete;
 
@@ -63,14 +60,14 @@ class PendingRequest {
  private:
   friend class PendingRequests;
   static void interrupted(fuse_req_t request, void* self);
-  static Task<> watch(pid_t caller, EndedBy ended_by, std::stop_source stop,
+  static Task<> watch(pid_t caller, SignalPatience patience, std::stop_source stop,
                       std::stop_token answered);
 
   PendingRequests& all_;
   Executor& executor_;
   fuse_req_t request_;
   const pid_t caller_;
-  const EndedBy ended_by_;
+  const SignalPatience patience_;
   const uint64_t unique_ = current_unique;
   const std::unique_ptr<RequestTrace> trace_;  // null: not measured
   std::stop_source stop_;
@@ -81,8 +78,8 @@ class PendingRequests {
  public:
   std::unique_ptr<PendingRequest> add(Executor& executor, fuse_req_t request,
                                       std::unique_ptr<RequestTrace> trace = nullptr,
-                                      EndedBy ended_by = EndedBy::kEndingSignals) {
-    return std::make_unique<PendingRequest>(*this, executor, request, std::move(trace), ended_by);
+                                      SignalPatience patience = {}) {
+    return std::make_unique<PendingRequest>(*this, executor, request, std::move(trace), patience);
   }
   // Cancels the present requests and all later ones.
   void cancel_all();

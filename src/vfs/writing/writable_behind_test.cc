@@ -166,6 +166,17 @@ TEST_F(WriteBehind, RenameWhileItIsSent) {
   EXPECT_EQ(rig->list(kRootNode), "x:5");
 }
 
+TEST_F(WriteBehind, TwoRenamesReplaceTheSameName) {
+  put("a", "first");
+  put("b", "second");
+  put("c", "third");
+  ASSERT_EQ(rig->rename(kRootNode, "b", kRootNode, "a"), "ok");
+  ASSERT_EQ(rig->rename(kRootNode, "c", kRootNode, "a"), "ok");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "a");
+  EXPECT_EQ(rig->stored("a"), "third");
+}
+
 TEST_F(WriteBehind, RenamesRaceWithUploads) {
   start(0ms);
   for (int number = 0; number < 150; ++number) {

@@ -60,6 +60,8 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   {
     std::lock_guard lock(nodes_.mutex());
     request.condition = condition_of(*node);
+    // A node that was replaced since does not know that it replaces another one.
+    request.condition.absent = request.condition.absent && change->condition.absent;
   }
   LEAT_CO_TRY(const std::shared_ptr<StagedFile> content, co_await content_to_send(change));
   Result<SourceObject> object = co_await send(context, place, std::move(request), content);
