@@ -83,7 +83,8 @@ void InvalidationService::on_client_change(const std::string& mount, const std::
                             .kind = Invalidation::Kind::kObject};
   if (invalidation.key.ends_with('/')) {
     Invalidation below = invalidation;
-    below.kind = Invalidation::Kind::kDirectory;
+    below.kind = Invalidation::Kind::kAll;  // another tree may get the name
+    note(below);
     broadcaster_.publish(std::move(below));
     invalidation.key.pop_back();
   }

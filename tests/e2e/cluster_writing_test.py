@@ -203,13 +203,27 @@ def test_write_back_waits_at_the_client(writing):
     client.run("umount", ours)
 
 
+def waits_after_renames():
+    """A directory that was renamed is gone on all workers within a second, and not before."""
+    due = 0.0
+
+    def look(plain, operation):
+        nonlocal due
+        time.sleep(max(0.0, due - time.monotonic()))
+        if operation[0] == "rename" and (plain / operation[1]).is_dir():
+            due = time.monotonic() + 1.2
+        return False
+    return look
+
+
 def test_it_behaves_as_a_folder(writing, folder, seed, scale):
     plain = Path(folder) / "plain"
     plain.mkdir()
     mount = writing.mount()
     top = mount / "top"
     top.mkdir()
-    compare(top, plain, seed, 300 * scale)
+    compare(top, plain, seed, 300 * scale, waits_after_renames())
+    time.sleep(1.2)  # what other clients see
     wanted = {str(one.relative_to(plain)): one.read_bytes()
               for one in plain.rglob("*") if one.is_file()}
     there = writing.mount() / "top"

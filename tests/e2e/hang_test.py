@@ -156,7 +156,7 @@ def test_only_folders_of_tests_are_anybodys():
     assert not is_ending(os.getpid())
 
 
-def test_a_hanging_suite_ends_and_says_where(apart):
+def test_a_hanging_suite_ends_and_says_where():
     """It waits in the kernel for a daemon that has taken its request and never answers."""
     run = subprocess.Popen([LIMITED, "--patience", "3", "20", sys.executable, "-c", UNKILLABLE, str(TESTS)],
                            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)

@@ -162,6 +162,8 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
   }
   WriteRequest request{.key = place.as_directory()};
   LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
+  // Names may be cached from a directory that had the path before.
+  catalog_.invalidate(place.path);
   co_await refresh_own(context, place.path);
   LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
   note_changed(*parent);

@@ -95,6 +95,11 @@ Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodeP
   } else {
     renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
   }
+  // Names below it may be cached from another directory that had the path.
+  if (node->is_directory()) {
+    catalog_.invalidate(from.path);
+    catalog_.invalidate(to.path);
+  }
   // Also after a failure, since the store may have done it.
   co_await refresh(Context::background(), from.path);
   co_await refresh(Context::background(), to.path);

@@ -150,10 +150,10 @@ Task<Reply> WorkerWriteService::change(Context context, PeerChange request, Peer
   const std::string mount = request.mount;
   std::vector<std::string> keys = request.keys;
   if (request.op == ChangeOp::kCopy) keys.erase(keys.begin());
-  const std::string tree = request.op == ChangeOp::kRename ? keys.back() : "";
+  const bool renames = request.op == ChangeOp::kRename;
   Result<SourceObject> changed =
       co_await change_now(std::move(context), *source, std::move(request));
-  if (may_have_changed(changed)) co_await publish(view, mount, std::move(keys), tree);
+  if (may_have_changed(changed)) co_await publish(view, mount, std::move(keys), renames);
   co_return answered(std::move(changed), *view);
 }
 
@@ -192,7 +192,7 @@ Task<> WorkerWriteService::stop() {
 }
 
 Task<> WorkerWriteService::publish(ClusterViewPtr view, std::string mount,
-                                   std::vector<std::string> keys, std::string tree) {
+                                   std::vector<std::string> keys, bool whole_trees) {
   changes_total.add();
   const Context context = Context::background().with_timeout(kRefreshTimeout);
   const std::string& prefix = view->mounts.at(mount).prefix;
@@ -208,7 +208,7 @@ Task<> WorkerWriteService::publish(ClusterViewPtr view, std::string mount,
       log::info("{} is listed again after a change: {}", path, refreshed.error().to_string());
       deps_.catalog.invalidate(path);
     }
-    const std::string_view shown = is_directory && key != tree
+    const std::string_view shown = is_directory && !whole_trees
                                        ? std::string_view(key).substr(0, key.size() - 1)
                                        : std::string_view(key);
     if (deps_.on_change) deps_.on_change(mount, std::string(shown));

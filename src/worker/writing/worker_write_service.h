@@ -50,10 +50,10 @@ class WorkerWriteService : public WritePeer {
   Task<Result<SourceObject>> write_whole(Context context, SourcePtr source, PeerWrite request,
                                          std::span<const std::byte> content);
   Task<Result<SourceObject>> change_now(Context context, SourcePtr source, PeerChange request);
-  // Makes the result of a change visible everywhere. `tree` is a directory with other names in it
-  // than before; may be empty.
+  // Makes the result of a change visible everywhere. `whole_trees`: directories have other names in
+  // them than before.
   Task<> publish(ClusterViewPtr view, std::string mount, std::vector<std::string> keys,
-                 std::string tree = {});
+                 bool whole_trees = false);
 
   const WorkerWriteServiceDeps deps_;
   Gate gate_;
