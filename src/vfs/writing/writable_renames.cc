@@ -137,10 +137,7 @@ std::vector<WrittenNodePtr> WritableFileSystem::staged_below(const WrittenNode& 
 Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr node,
                                                WrittenNodePtr replaced, Place from, Place to,
                                                bool no_replace) {
-  // A copy that has not begun would find nothing under the old key.
-  if (const std::shared_ptr<StagedFile> staged = staged_of(*node)) {
-    LEAT_CO_CHECK_OK(co_await staged->fill(context));
-  }
+  LEAT_CO_CHECK_OK(co_await fill_staged(context, node));
   if (replaced) co_await keep_content(context, replaced);
   bool in_store;
   Version target;
@@ -190,12 +187,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
     LEAT_CO_CHECK_OK(co_await require_empty(context, replaced, to));
     LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {to.as_directory()}}));
   }
-  // A copy that has not begun would find nothing under the old key.
-  for (const WrittenNodePtr& open : staged_below(*node)) {
-    if (const std::shared_ptr<StagedFile> staged = staged_of(*open)) {
-      LEAT_CO_CHECK_OK(co_await staged->fill(context));
-    }
-  }
+  LEAT_CO_CHECK_OK(co_await fill_staged(context, node));
   Result<> renamed;
   if (renames) {
     RenameRequest request{.from = from.as_directory(), .to = to.as_directory()};
