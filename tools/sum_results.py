@@ -4,10 +4,10 @@
 
 Usage: sum_results.py NAME=FILE… [--budget NAME=SECONDS]…
 A file that is missing or unreadable counts as one failure. So does one beside which FILE.over_time
-lies: a suite that died or was ended must not look like one that passed. What failed is named, with
-the end of what it said, so that it need not be looked for far above. FILE.seconds holds how long the
-suite took; a suite over its budget is named, and does not fail: machines differ, and the budget is
-for two idle cores.
+lies: a suite that died or was ended must not look like one that passed. A failed test is printed
+with the end of its output. All are named once more at the end, which is all that a log may keep.
+FILE.seconds holds how long the suite took; a suite over its budget is named, and does not fail:
+machines differ, and the budget is for two idle cores.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 
 LINES = 40  # of what a failed test said
+COLUMNS = 300  # of each of them
 
 
 def outcome(case):
@@ -27,15 +28,20 @@ def outcome(case):
     return "passed"
 
 
+def name(case):
+    return f"{case.get('classname', '')} {case.get('name')}".strip()
+
+
 def tell(case):
     said = "\n".join(part.text or "" for part in case if part.tag in (
         "failure", "error", "system-out", "system-err"))
-    print(f"  FAILED: {case.get('classname', '')} {case.get('name')}")
+    print(f"  FAILED: {name(case)}")
     for line in said.strip().splitlines()[-LINES:]:
-        print(f"    {line}")
+        print(f"    {line[:COLUMNS]}")
 
 
-def count(path):
+def count(path, failed):
+    """Counts of one file; the names of what failed are added to `failed`."""
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     try:
         cases = list(xml.parse(path).getroot().iter("testcase"))
@@ -46,7 +52,10 @@ def count(path):
         counts[outcome(case)] += 1
         if outcome(case) == "failed":
             tell(case)
+            failed.append(name(case))
     ended = Path(f"{path}.over_time").exists()
+    if ended or not cases:
+        failed.append(str(path))
     if ended:
         print(f"  {path}: the suite hung and was ended")
     if ended or not cases:
@@ -72,14 +81,16 @@ def main():
     parser.add_argument("--budget", action="append", default=[], metavar="NAME=SECONDS")
     options = parser.parse_args()
     budgets = {name: int(seconds) for name, seconds in (b.split("=") for b in options.budget)}
-    total = {"passed": 0, "failed": 0, "skipped": 0}
+    total, failed = {"passed": 0, "failed": 0, "skipped": 0}, []
     for argument in options.suites:
-        name, path = argument.split("=", 1)
-        counts = count(path)
-        print(f"  {name:<12} {counts['passed']:5} passed {counts['failed']:4} failed"
-              f" {counts['skipped']:4} skipped{duration(path, budgets.get(name))}")
+        suite, path = argument.split("=", 1)
+        counts = count(path, failed)
+        print(f"  {suite:<12} {counts['passed']:5} passed {counts['failed']:4} failed"
+              f" {counts['skipped']:4} skipped{duration(path, budgets.get(suite))}")
         for key in total:
             total[key] += counts[key]
+    for one in failed:
+        print(f"  failed: {one}")
     line = f"{total['passed']} passed, {total['failed']} failed"
     if total["skipped"]:
         line += f", {total['skipped']} skipped"

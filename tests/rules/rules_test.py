@@ -144,7 +144,8 @@ def test_sum_counts_a_suite_that_died(tmp_path, capsys, monkeypatch):
     assert sum_results.main() == 1
     said = capsys.readouterr().out
     assert said.endswith("1 passed, 2 failed, 1 skipped\n")
-    assert "FAILED:  c" in said and "and why" in said and "early" not in said
+    assert "FAILED: c" in said and "and why" in said and "early" not in said
+    assert said.splitlines()[-3:-1] == ["  failed: c", f"  failed: {tmp_path}/missing.xml"]
 
 
 def test_sum_counts_a_suite_that_was_ended(tmp_path, capsys, monkeypatch):

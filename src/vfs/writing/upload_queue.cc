@@ -16,17 +16,15 @@ bool is_at(const PendingChange& change, std::string_view path) {
   return path == "/" || path.empty() || is_at_or_below(change.path, path);
 }
 
+// Returns whether it renames something at or below `path`, or a directory around it.
 bool renames_at(const PendingChange& change, std::string_view path) {
   return change.kind == ChangeKind::kRename &&
-         (is_at(change, path) || is_at_or_below(change.from, path));
+         (is_at(change, path) || is_at_or_below(change.from, path) ||
+          is_at_or_below(path, change.path) || is_at_or_below(path, change.from));
 }
 
-// Also of what `path` is in, for a rename.
 bool concerns(const PendingChange& change, std::string_view path) {
-  if (is_at(change, path)) return true;
-  return change.kind == ChangeKind::kRename &&
-         (renames_at(change, path) || is_at_or_below(path, change.path) ||
-          is_at_or_below(path, change.from));
+  return is_at(change, path) || renames_at(change, path);
 }
 
 }  // namespace
@@ -154,9 +152,29 @@ std::vector<QueuedChangePtr> UploadQueue::changes_of(const WrittenNode& node,
     const QueuedChange& change = *entry.change;
     if (change.path != path || change.kind == ChangeKind::kRename) continue;
     const bool removes = change.kind == ChangeKind::kRemove;
-    if (removes ? !renamed : change.node.get() == &node) changes.push_back(entry.change);
+    if (removes ? change.directory == node.is_directory() && !renamed
+                : change.node.get() == &node) {
+      changes.push_back(entry.change);
+    } else {
+      // It needs the removals before it.
+      std::erase_if(changes,
+                    [](const QueuedChangePtr& one) { return one->kind == ChangeKind::kRemove; });
+    }
   }
   return changes;
+}
+
+std::vector<QueuedChangePtr> UploadQueue::saves_of(const std::vector<WrittenNodePtr>& nodes) const {
+  const std::set<WrittenNodePtr> wanted(nodes.begin(), nodes.end());
+  std::vector<QueuedChangePtr> saves;
+  std::lock_guard lock(mutex_);
+  for (const auto& [number, entry] : entries_) {
+    const QueuedChange& change = *entry.change;
+    if (change.kind == ChangeKind::kSave && wanted.contains(change.node)) {
+      saves.push_back(entry.change);
+    }
+  }
+  return saves;
 }
 
 bool UploadQueue::has_changes(std::string_view path) const {

@@ -77,12 +77,15 @@ class UploadQueue {
   // Returns the changes at and below `path`, below the root of the mounts, in their order. Renames
   // are not among them.
   std::vector<QueuedChangePtr> changes_below(std::string_view path) const;
-  // Returns the changes of a name that may be taken back: those of `node`, and removals of what had
-  // the name before, unless a rename used it meanwhile.
+  // Returns the changes of a name that may be taken back: those of `node`, and removals before them
+  // of the same kind. A removal stays where a rename or another node used the name since.
   std::vector<QueuedChangePtr> changes_of(const WrittenNode& node, std::string_view path) const;
+  // Returns the pending saves of these nodes.
+  std::vector<QueuedChangePtr> saves_of(const std::vector<WrittenNodePtr>& nodes) const;
   // Returns whether a change is pending at or below `path`, or a rename of what it is in.
   bool has_changes(std::string_view path) const;
-  // Returns whether a rename from or to what is at or below `path` is pending.
+  // Returns whether a rename from or to what is at or below `path`, or what it is in, is pending:
+  // earlier changes with such paths may be of other nodes.
   bool has_renames(std::string_view path) const;
 
   // Sends what is there at and below `path` without delay, and returns when the store has it. Fails

@@ -195,10 +195,7 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
   change->ordered = ordered || change->size > kUnorderedBytes;
   // Nothing was published since, so the earlier content need not be seen.
   const QueuedChangePtr replaced = uploads_->withdraw_newest(previous);
-  if (replaced) {
-    change->condition = replaced->condition;
-    change->ordered = change->ordered || replaced->ordered;
-  }
+  if (replaced) change->ordered = change->ordered || replaced->ordered;
   WriteJournal::Edits edits{.insert = {{*change, std::move(*small)}}};
   if (replaced) edits.erase = {replaced->number};
   const Result<> durable = co_await commit(std::move(edits));
@@ -209,6 +206,8 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     drop_content(*change);
     co_return durable;
   }
+  // From here on the end of an earlier save or rename finds it.
+  uploads_->add_held(change);
   bool is_stale;
   {
     std::lock_guard lock(nodes_.mutex());
@@ -216,14 +215,13 @@ Task<Result<>> WritableFileSystem::queue_save(Context context, WrittenNodePtr no
     node->saved_changes = content->kept_changes();
     node->unsaved = false;
     const WriteCondition now = condition_of(*node);
-    is_stale = !replaced &&
-               (now.absent != change->condition.absent || now.version != change->condition.version);
+    is_stale = now.absent != change->condition.absent || now.version != change->condition.version;
     if (is_stale) change->condition = now;
   }
   // An earlier save ended meanwhile: its version is what a restart has to expect. Without this the
   // next daemon finds a conflict with it, and keeps both.
   if (is_stale) static_cast<void>(co_await commit({.update = {{change->number, *change}}}));
-  uploads_->add(change);
+  uploads_->put_back(change->number);
   if (replaced) {
     uploads_->release(replaced->number);
     drop_content(*replaced);
@@ -380,12 +378,14 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   auto withdrawn = co_await withdraw_all(changes());
   while (!withdrawn) withdrawn = co_await withdraw_all(changes());
   WriteJournal::Edits edits;
-  bool in_store;
+  // Pending saves and removals in a directory make it in the store.
+  const uint64_t left = uploads_->changes_below(path).size();
+  bool in_store = node->is_directory() && left > withdrawn->size();
   {
     std::lock_guard lock(nodes_.mutex());
     // It may also be pending under an earlier name.
-    in_store = node->in_store || node->version.known() || uploads_->has_renames(path) ||
-               nodes_.stored_path_of(*node) != nodes_.path_of(*node);
+    in_store = in_store || node->in_store || node->version.known() || uploads_->has_renames(path) ||
+               WrittenNodes::is_renamed(*node);
   }
   for (const UploadQueue::Withdrawn& one : *withdrawn) {
     in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;
@@ -403,11 +403,18 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
     put_back(*withdrawn);
     co_return durable;
   }
+  // Saves before a rename stay.
+  uint64_t newest = 0;
+  for (const QueuedChangePtr& save : uploads_->saves_of({node})) {
+    const auto is_taken = [&](const auto& one) { return one.change == save; };
+    if (std::ranges::none_of(*withdrawn, is_taken)) newest = save->number;
+  }
   {
     std::lock_guard lock(nodes_.mutex());
+    if (newest == 0) node->queued = 0;
     note_removed(*node, *parent, name);
     if (node->is_directory()) node->in_store = true;  // it has nothing of its own any more
-    if (!node->linked) node->queued = 0;
+    if (!node->linked) node->queued = newest;
     node->ctime = options_.wall_clock();
     ++parent->changes;
     if (removal) parent->removed[name] = removal->number;

@@ -425,5 +425,28 @@ TEST_F(WriteBehind, FileTakesNameOfDirectory) {
   EXPECT_EQ(rig->content(kRootNode, "d"), "a file");
 }
 
+// The removal of the file is still needed when the directory is gone again.
+TEST_F(WriteBehind, DirectoryHasNameOfFileMeanwhile) {
+  put("d", "the first");
+  ASSERT_TRUE(rig->drain());
+  ASSERT_EQ(rig->remove_file(kRootNode, "d"), "ok");
+  ASSERT_TRUE(rig->make_directory(kRootNode, "d"));
+  ASSERT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  put("d", "the second");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "d");
+  EXPECT_EQ(rig->stored("d"), "the second");
+}
+
+TEST_F(WriteBehind, FileHasNameOfDirectoryMeanwhile) {
+  ASSERT_TRUE(rig->make_directory(kRootNode, "d"));
+  ASSERT_TRUE(rig->drain());
+  ASSERT_EQ(rig->remove_directory(kRootNode, "d"), "ok");
+  put("d", "a file");
+  ASSERT_EQ(rig->remove_file(kRootNode, "d"), "ok");
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->keys(), "");
+}
+
 }  // namespace
 }  // namespace leat

@@ -105,16 +105,18 @@ NodeAttributes WritableFileSystem::known_below(const WrittenNode& node) const {
   return known && *known ? **known : NodeAttributes{};
 }
 
-Task<Result<NodeId>> WritableFileSystem::find_below(Context context, WrittenNodePtr node) {
+Task<Result<NodeId>> WritableFileSystem::find_below(Context context, WrittenNodePtr node,
+                                                    bool removed_too) {
   std::optional<NodeId> below;
   while (!below) {
-    LEAT_CO_TRY(below, co_await find_below_once(context, node));
+    LEAT_CO_TRY(below, co_await find_below_once(context, node, removed_too));
   }
   co_return *below;
 }
 
 Task<Result<std::optional<NodeId>>> WritableFileSystem::find_below_once(Context context,
-                                                                        WrittenNodePtr node) {
+                                                                        WrittenNodePtr node,
+                                                                        bool removed_too) {
   // The names that the store may have it under, the likeliest first.
   std::vector<WrittenName> names;
   uint64_t epoch;
@@ -122,7 +124,7 @@ Task<Result<std::optional<NodeId>>> WritableFileSystem::find_below_once(Context 
     std::lock_guard lock(nodes_.mutex());
     epoch = nodes_.epoch();
     if (nodes_.has_below(*node)) co_return node->below;
-    if (!node->linked) co_return forgotten(node->id);
+    if (!node->linked && !removed_too) co_return forgotten(node->id);
     if (node->is_directory() && !node->in_store) co_return missing(node->name);
     for (const FormerName& former : node->former) names.push_back(former);
     names.push_back({node->parent, node->name});
@@ -130,7 +132,10 @@ Task<Result<std::optional<NodeId>>> WritableFileSystem::find_below_once(Context 
   Result<NodeAttributes> found = error(StatusCode::kNotFound, names.back().name);
   bool may_be_renamed = false;
   for (const WrittenName& name : names) {
-    const Result<NodeId> directory = co_await find_below(context, name.parent);
+    // Its former directory is in the store still, though it may be removed here.
+    const bool is_former = &name != &names.back();
+    const Result<NodeId> directory =
+        co_await find_below(context, name.parent, removed_too || is_former);
     if (may_be_renamed && directory) {
       co_await refresh_own(context, join_path(below_->path_of(*directory, {}), name.name));
     }
@@ -158,7 +163,7 @@ Task<Result<std::optional<NodeId>>> WritableFileSystem::find_below_once(Context 
     const bool is_new = same && !outdated && !node->is_directory() && !node->former.empty();
     if (is_new && (may_be_renamed || !node->version.known())) node->version = version->version;
     if (!node->is_directory()) same = same && version->version == node->version;
-    same = same && node->linked;
+    same = same && (node->linked || removed_too);
     if (same && !outdated) unused = nodes_.set_below(*node, found->node);
   }
   if (unused != 0) below_->forget(unused, 1);

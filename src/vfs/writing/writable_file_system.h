@@ -124,9 +124,10 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // ---- names
   WrittenNodePtr find(NodeId node) const;
   // Returns the node below that shows the same directory or file.
-  Task<Result<NodeId>> find_below(Context context, WrittenNodePtr node);
+  Task<Result<NodeId>> find_below(Context context, WrittenNodePtr node, bool removed_too = false);
   // Nothing: the store renamed something meanwhile.
-  Task<Result<std::optional<NodeId>>> find_below_once(Context context, WrittenNodePtr node);
+  Task<Result<std::optional<NodeId>>> find_below_once(Context context, WrittenNodePtr node,
+                                                      bool removed_too);
   // Returns whether a lookup has to find the node below first, since it is stored under an earlier
   // name. The caller holds the nodes' mutex.
   static bool needs_below(const WrittenNode& node) {
@@ -352,6 +353,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   struct Moves {
     std::vector<UploadQueue::Withdrawn> withdrawn{};
     std::map<uint64_t, QueuedChangePtr> moved{};  // by the number before
+    std::set<uint64_t> begun{};                   // new numbers of what the store may have there
     std::vector<QueuedChangePtr> added{};
     std::function<void()> settle{};  // sets the nodes' state, with their mutex
   };
@@ -369,14 +371,14 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> send_directory(Context context, QueuedChangePtr change, Place place);
   Task<Result<>> send_removal(Context context, QueuedChangePtr change, Place place);
   Task<Result<>> send_rename(Context context, QueuedChangePtr change, Place to);
-  // Returns the versions of the files that it renames, by their path below the new name.
-  Task<Result<std::map<std::string, Version>>> rename_stored(Context context,
-                                                             QueuedChangePtr change, Place from,
-                                                             Place to);
+  Task<Result<>> rename_stored(Context context, QueuedChangePtr change, Place from, Place to);
   static Task<Result<bool>> has_in_store(Context context, Place place, bool directory);
   Task<Result<>> fill_staged(Context context, WrittenNodePtr node);
-  Task<> end_rename(Context context, QueuedChangePtr change, Place from, Place to,
-                    std::map<std::string, Version> versions);
+  // The new versions of files, by their path below the new name; the others are not known.
+  using NewVersions = std::map<std::string, Version>;
+  // Notes in the nodes and the journal that the store has done it. Without `versions` they stay.
+  Task<Result<>> end_rename(Context context, QueuedChangePtr change, Place from, Place to,
+                            std::optional<NewVersions> versions);
   Task<> end_save(WrittenNodePtr node, QueuedChangePtr change);
   WrittenNodePtr node_at(std::string_view path);  // the caller holds the nodes' mutex
   // Adds the directories of a path that the journal names. The caller holds the nodes' mutex.

@@ -41,7 +41,8 @@ Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
     }
     moves.settle();
   }
-  for (const auto& [before, change] : moves.moved) uploads_->add(change);
+  for (const auto& [before, change] : moves.moved)
+    uploads_->add(change, moves.begun.contains(change->number));
   for (const QueuedChangePtr& change : moves.added) uploads_->add(change);
   for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
     uploads_->release(one.change->number);
@@ -100,13 +101,15 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_behin
     parent = node->parent;
     if (replaced) {
       replaces = replaced->in_store || replaced->queued != 0;
-      if (replaced->queued == 0) version = replaced->version;
+      // A pending save or rename gives it another one.
+      const bool stays = replaced->queued == 0 && !WrittenNodes::is_renamed(*replaced);
+      if (stays) version = replaced->version;
     }
   }
   QueuedChangePtr removal;
   auto settle = [&] {
     node->version = version;
-    node->in_store = replaces;
+    node->in_store = node->replaces = replaces;
     if (removal) parent->removed[node->name] = removal->number;
   };
   if (!moved) {
@@ -139,44 +142,53 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
   }
   const std::string before = below_root(from.path), after = below_root(to.path);
   Moves moves;
+  QueuedChangePtr unneeded;  // the replaced directory; it is this one from now on
+  bool replaces = false;     // the store has it
   for (bool taken = false; !taken;) {
-    bool in_store;
+    bool in_store, is_simple = true;
+    uint64_t made, made_before = 0;
     {
       std::lock_guard lock(nodes_.mutex());
       in_store = node->in_store;
+      made = node->queued;
+      if (replaced) {
+        made_before = replaced->queued;
+        is_simple = made != 0 && replaced->removed.empty();
+      }
     }
-    if (in_store || renames_in_store(*node, from)) {
+    if (in_store || !is_simple || renames_in_store(*node, from)) {
       Result<RenamedBehind> done = co_await queue_rename(node, replaced, from, to);
       co_return done;
     }
-    // A removal of an earlier directory or file of this name stays.
+    // Changes of what had this name before the directory was made stay.
     std::vector<QueuedChangePtr> inside = uploads_->changes_below(before);
-    std::erase_if(inside, [&](const QueuedChangePtr& change) {
-      return change->kind == ChangeKind::kRemove && change->path == before;
-    });
+    std::erase_if(inside, [&](const QueuedChangePtr& change) { return change->number < made; });
+    unneeded = uploads_->find(made_before);
+    if (unneeded) inside.push_back(unneeded);
     auto withdrawn = co_await withdraw_all(std::move(inside));
     if (!withdrawn) continue;
     {
       std::lock_guard lock(nodes_.mutex());
       taken = !node->in_store;
+      replaces = replaced && replaced->in_store;
     }
     // The store may have made it before its change was withdrawn.
     if (!taken) put_back(*withdrawn);
     moves.withdrawn = *std::move(withdrawn);
   }
-  // The empty directory there is this one from now on.
-  const bool replaces = replaced != nullptr;
+  const bool may_replace = unneeded && moves.withdrawn.back().begun;
   QueuedChangePtr last;
   bool begun = false;
   for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
+    if (one.change == unneeded) continue;
     begun = begun || one.begun;
-    if (replaces && one.change->path == before) continue;
     last = std::make_shared<QueuedChange>(*one.change);
     last->number = journal_->next_number();
     last->path = after + one.change->path.substr(before.size());
     const Result<Place> place = place_of_change(*last);
     last->local = mode_of(place ? *place : to) == WriteMode::kLocal;
     moves.moved[one.change->number] = last;
+    if (may_replace && one.change->path == before) moves.begun.insert(last->number);
   }
   if (last) last->ordered = true;
   WrittenNodePtr parent;
@@ -189,9 +201,7 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
   if (removal) moves.added.push_back(removal);
   moves.settle = [&] {
     if (removal) parent->removed[node->name] = removal->number;
-    if (!replaces) return;
-    node->in_store = replaced->in_store;
-    node->queued = replaced->queued;
+    node->in_store = replaces;
   };
   LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
   co_return RenamedBehind();

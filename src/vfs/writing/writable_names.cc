@@ -147,7 +147,8 @@ void WritableFileSystem::note_removed(WrittenNode& node, WrittenNode& parent,
   }
   const uint64_t links = node.links.value_or(1);
   node.links = links == 0 ? 0 : links - 1;
-  if (!node.linked) node.in_store = false;
+  // Saves before the removal or rename may be pending still.
+  if (!node.linked && node.queued == 0) node.in_store = false;
 }
 
 void WritableFileSystem::count_directory(WrittenNode& parent, int change) {

@@ -77,7 +77,7 @@ Task<> WritableFileSystem::outdate_below(Context context, WrittenNodePtr node) {
   {
     std::lock_guard lock(nodes_.mutex());
     nodes_.outdate_below(*node);
-    if (nodes_.is_renamed(*node)) former = nodes_.stored_path_of(*node);
+    if (WrittenNodes::is_renamed(*node)) former = nodes_.stored_path_of(*node);
   }
   if (former.empty()) co_return;
   const Result<Place> place = place_at(former);

@@ -15,7 +15,7 @@ bool WritableFileSystem::renames_in_store(const WrittenNode& node, const Place& 
   {
     // Changes of it are pending under an earlier name.
     std::lock_guard lock(nodes_.mutex());
-    if (nodes_.stored_path_of(node) != nodes_.path_of(node)) return true;
+    if (WrittenNodes::is_renamed(node)) return true;
   }
   if (!node.is_directory() || mode_of(from) == WriteMode::kLocal) return false;
   // The rename publishes a directory as a whole where the store can do that.
@@ -71,42 +71,34 @@ Task<Result<>> WritableFileSystem::send_rename(Context context, QueuedChangePtr 
   LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
   Source& source = *to.mount->source;
   const std::string target = change->directory ? to.as_directory() : to.key;
-  // The empty directory that it replaces.
+  // The empty directory that it replaces; what an earlier attempt put there stays.
   if (change->directory && !change->condition.absent) {
-    const Result<> removed = co_await source.remove(context, {.keys = {target}});
+    LEAT_CO_TRY(const bool is_left, co_await has_in_store(context, from, /*directory=*/true));
+    Result<> removed;
+    if (is_left) removed = co_await source.remove(context, {.keys = {target}});
     if (!removed && removed.error().code() != StatusCode::kNotEmpty) co_return removed;
   }
   LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
-  auto versions = co_await rename_stored(context, change, from, to);
-  if (!versions && versions.error().code() == StatusCode::kNotFound) {
+  Result<> renamed = co_await rename_stored(context, change, from, to);
+  if (!renamed && renamed.error().code() == StatusCode::kNotFound) {
     // An earlier attempt may have done it.
     LEAT_CO_TRY(const bool is_left, co_await has_in_store(context, from, change->directory));
     LEAT_CO_TRY(const bool is_there, co_await has_in_store(context, to, change->directory));
-    if (is_left) co_return Error(versions.error());
+    if (is_left) co_return renamed;
     if (!is_there) {
       log::warning("{} was renamed to {} here, but the store has not {} any more", from.path,
                    to.path, from.path);
     }
-    // Their versions are not known, so their next saves do not compare them.
-    versions = std::map<std::string, Version>();
-    if (!change->directory) (*versions)[""] = {};
-    co_await end_rename(context, change, from, to, *versions);
+    renamed = co_await end_rename(context, change, from, to, NewVersions());
   }
-  if (!versions) {
+  if (!renamed) {
     // It may be done all the same.
     co_await refresh_own(context, from.path);
     co_await refresh_own(context, to.path);
     co_return error(
-        versions.error().with_context(fmt::format("cannot rename {} to {}", from.path, to.path)));
+        renamed.error().with_context(fmt::format("cannot rename {} to {}", from.path, to.path)));
   }
-  WriteJournal::Edits edits{.erase = {change->number}};
-  for (const QueuedChangePtr& pending : uploads_->changes_below(change->path)) {
-    if (pending->kind != ChangeKind::kSave) continue;
-    std::lock_guard lock(nodes_.mutex());
-    const Version& version = pending->node->version;
-    if (version.known()) edits.versions.push_back({pending->path, version});
-  }
-  LEAT_CO_CHECK_OK(co_await commit(std::move(edits)));
+  LEAT_CO_CHECK_OK(co_await commit({.erase = {change->number}}));
   {
     std::lock_guard lock(nodes_.mutex());
     WrittenNode& parent = *change->old_parent;
@@ -145,33 +137,34 @@ Task<Result<bool>> WritableFileSystem::has_in_store(Context context, Place place
 }
 
 // Where names are copied, readers find the copies before the old ones go.
-Task<Result<std::map<std::string, Version>>> WritableFileSystem::rename_stored(
-    Context context, QueuedChangePtr change, Place from, Place to) {
+Task<Result<>> WritableFileSystem::rename_stored(Context context, QueuedChangePtr change,
+                                                 Place from, Place to) {
   Source& source = *to.mount->source;
   const SourceCapabilities store = to.capabilities();
-  std::map<std::string, Version> versions;
+  NewVersions versions;
   const bool renames = store.renames && (!change->directory || store.real_directories);
   if (renames) {
     RenameRequest request{.from = from.key, .to = to.key};
     if (change->directory) request = {.from = from.as_directory(), .to = to.as_directory()};
     LEAT_CO_CHECK_OK(co_await source.rename(context, std::move(request)));
+    std::optional<NewVersions> changed;
     if (!change->directory) {
-      // Without an answer the version is not known, and its next save does not compare it.
       const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
-      versions[""] = object ? object->version : Version();
+      changed.emplace();
+      if (object) (*changed)[""] = object->version;
     }
-    co_await end_rename(context, change, from, to, versions);
-    co_return versions;
+    Result<> ended = co_await end_rename(context, change, from, to, std::move(changed));
+    co_return ended;
   }
   if (!change->directory) {
     CopyRequest request{.from = from.key, .to = to.key};
     LEAT_CO_TRY(const SourceObject copied, co_await source.copy(context, std::move(request)));
     versions[""] = copied.version;
-    co_await end_rename(context, change, from, to, versions);
+    LEAT_CO_CHECK_OK(co_await end_rename(context, change, from, to, versions));
     LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
     LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
     co_await refresh_own(context, from.path);
-    co_return versions;
+    co_return Result<>();
   }
   LEAT_CO_TRY(const CopiedNamesPtr copied, co_await list_to_copy(context, from, SIZE_MAX));
   if (copied->names.size() == 1) {
@@ -183,25 +176,31 @@ Task<Result<std::map<std::string, Version>>> WritableFileSystem::rename_stored(
   for (const auto& [name, version] : copied->versions) {
     if (!name.empty() && !name.ends_with('/')) versions["/" + name] = version;
   }
-  co_await end_rename(context, change, from, to, versions);
+  // The versions of names that an earlier attempt copied are not known.
+  LEAT_CO_CHECK_OK(co_await end_rename(context, change, from, to, versions));
   LEAT_CO_CHECK_OK(co_await fill_staged(context, change->node));
   LEAT_CO_CHECK_OK(co_await remove_names(context, from, copied));
   co_await refresh_own(context, from.path);
-  co_return versions;
+  co_return Result<>();
 }
 
-Task<> WritableFileSystem::end_rename(Context context, QueuedChangePtr change, Place from, Place to,
-                                      std::map<std::string, Version> versions) {
+Task<Result<>> WritableFileSystem::end_rename(Context context, QueuedChangePtr change, Place from,
+                                              Place to, std::optional<NewVersions> versions) {
   // First, so that no lookup finds the new name missing, or a directory that had it before.
   if (change->directory) catalog_.invalidate(to.path);
   co_await refresh_own(context, to.path);
+  std::vector<WrittenNodePtr> files;
   {
     std::lock_guard lock(nodes_.mutex());
     WrittenNode& node = *change->node;
     for (const auto& [path, file] : nodes_.stored_below(node)) {
-      const auto found = versions.find(path);
-      if (found != versions.end()) file->version = found->second;
       nodes_.outdate_below(*file);
+      // A new file may have the name since, which the store gets later.
+      if (!versions || !file->in_store) continue;
+      const auto found = versions->find(path);
+      const bool is_known = found != versions->end() && !file->replaces;
+      file->version = is_known ? found->second : Version();
+      files.push_back(file);
     }
     const bool is_first = !node.former.empty() && node.former.front().rename == change->number;
     if (is_first) node.former.pop_front();
@@ -215,9 +214,17 @@ Task<> WritableFileSystem::end_rename(Context context, QueuedChangePtr change, P
   bool has_place;
   {
     std::lock_guard lock(nodes_.mutex());
-    has_place = nodes_.stored_path_of(*change->node) == nodes_.path_of(*change->node);
+    has_place = !WrittenNodes::is_renamed(*change->node);
   }
   if (has_place) co_await find_version_of_names(context, change->node);
+  WriteJournal::Edits edits;
+  for (const QueuedChangePtr& save : uploads_->saves_of(files)) {
+    std::lock_guard lock(nodes_.mutex());
+    edits.versions.push_back({save->number, save->node->version});
+  }
+  if (edits.versions.empty()) co_return Result<>();
+  Result<> durable = co_await commit(std::move(edits));
+  co_return durable;
 }
 
 void WritableFileSystem::restore_rename(const QueuedChangePtr& change) {
@@ -229,10 +236,8 @@ void WritableFileSystem::restore_rename(const QueuedChangePtr& change) {
   if (!node) {
     node = nodes_.add(parent, name, change->directory ? FileKind::kDirectory : FileKind::kFile);
   }
-  if (const WrittenNodePtr replaced = nodes_.child(*new_parent, new_name)) {
-    replaced->queued = 0;
-    nodes_.unlink(*replaced);
-  }
+  const WrittenNodePtr replaced = nodes_.child(*new_parent, new_name);
+  if (replaced) nodes_.unlink(*replaced);
   node->former.push_back({{parent, name}, change->number});
   nodes_.move(*node, new_parent, new_name);
   parent->removed[name] = change->number;

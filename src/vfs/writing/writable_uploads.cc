@@ -82,7 +82,7 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
   if (!object) {
     co_return error(object.error().with_context(fmt::format("cannot save {}", place.path)));
   }
-  std::vector<WrittenNodePtr> made;
+  std::vector<WrittenNodePtr> made, saved;
   {
     std::lock_guard lock(nodes_.mutex());
     // A new file may have the name by now, after a rename.
@@ -92,6 +92,8 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
       if (one != node && one->queued != change->number) continue;
       note_object(*one, *object);
       one->in_store = true;
+      one->replaces = false;
+      saved.push_back(one);
       if (one->parent) ++one->parent->changes;
       // A prefix is a directory, whether it was made or not.
       for (WrittenNodePtr at = one->parent; at && one->linked; at = at->parent) {
@@ -111,21 +113,25 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
     co_await fill_cache(context, ref, content, content->changes());
   }
   co_await end_save(node, change);
-  const Result<> durable =
-      co_await commit({.erase = {change->number}, .versions = {{change->path, object->version}}});
+  WriteJournal::Edits edits{.erase = {change->number}};
+  for (const QueuedChangePtr& next : uploads_->saves_of(saved)) {
+    edits.versions.push_back({next->number, object->version});
+  }
+  const Result<> durable = co_await commit(std::move(edits));
   if (durable) drop_content(*change);
   co_return durable;
 }
 
 // From now on the store's content is shown, unless a program has the file open.
 Task<> WritableFileSystem::end_save(WrittenNodePtr node, QueuedChangePtr change) {
-  // Its content goes: a program that reads it goes on with the open file.
-  const Result<> kept = co_await change->staged->keep_open();
-  if (!kept) log::warning("{} cannot be read any more: {}", change->path, kept.error().to_string());
   {
+    // First: a close that ends now must not park what is kept open next.
     std::lock_guard lock(nodes_.mutex());
     if (node->queued == change->number) node->queued = 0;
   }
+  // Its content goes: a program that reads it goes on with the open file.
+  const Result<> kept = co_await change->staged->keep_open();
+  if (!kept) log::warning("{} cannot be read any more: {}", change->path, kept.error().to_string());
   drop_saved(node);
 }
 
@@ -240,10 +246,7 @@ QueuedChangePtr WritableFileSystem::restore_change(const PendingChange& pending)
     if (change->kind == ChangeKind::kRename) {
       restore_rename(change);
     } else if (change->kind == ChangeKind::kRemove) {
-      if (node) {
-        node->queued = 0;
-        nodes_.unlink(*node);
-      }
+      if (node) nodes_.unlink(*node);
       parent->removed[name] = change->number;
       change->node = parent;
     } else {

@@ -336,10 +336,10 @@ Result<> WriteJournal::apply_one(const Edits& edits) const {
   }
   Statement version(database_,
                     "UPDATE changes SET absent = 0, version_kind = ?, version = ?"
-                    " WHERE path = ? AND kind = 1");
+                    " WHERE number = ?");
   for (const NewVersion& one : edits.versions) {
     const auto kind = static_cast<uint64_t>(one.version.kind);
-    if (!version.bind(kind).bind(one.version.value).bind(one.path).run()) return failed("write");
+    if (!version.bind(kind).bind(one.version.value).bind(one.number).run()) return failed("write");
   }
   Statement insert(database_,
                    "INSERT INTO changes"

@@ -58,9 +58,10 @@ class WriteJournal {
     uint64_t number;
     PendingChange change;  // may have another number
   };
-  // A version that the store gave to a path, for later changes of the path.
+  // The version that the name of a pending save has in the store from now on. Not known: it is not
+  // compared.
   struct NewVersion {
-    std::string path;
+    uint64_t number;
     Version version;
   };
   // Changes of the journal that become durable together.

@@ -73,6 +73,8 @@ struct WrittenNode {
   // The names that it had before its pending renames, the oldest first: the store has it under
   // that.
   std::deque<FormerName> former{};
+  // The store has another file under its name until its first save, which a rename replaced here.
+  bool replaces = false;
   // The version that the name has in the store, as far as we know; not known: none.
   Version version{};
   std::shared_ptr<StagedFile> staged{};  // null: the content is that of `below`

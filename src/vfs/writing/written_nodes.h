@@ -84,7 +84,8 @@ class WrittenNodes {
   // The path that the store has it under, or will have before its next pending rename.
   std::string stored_path_of(const WrittenNode& node) const;
   std::string stored_path_of(const WrittenNode& parent, std::string_view name) const;
-  // Returns whether that is not its path, or was not until now.
+  // Returns whether a rename of the node, or of a directory that it is in, is pending. Both paths
+  // may be the same all the same, after a rename and one back.
   static bool is_renamed(const WrittenNode& node);
   // Returns the files that the store has at and below `top`, with their path below it there:
   // "/a/b",
