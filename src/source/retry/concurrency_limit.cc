@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/retry/concurrency_limit.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -34,11 +36,25 @@ constexpr Clock::duration kShrinkEvery = seconds(1);
 constexpr Clock::duration kPause = seconds(1);
 constexpr Clock::duration kThrottledFor = seconds(1);
 
+// Descriptors of the limit for each request: small and large ones are limited apart, each takes up
+// to three, and other work needs as many.
+constexpr rlim_t kFilesOfRequest = 16;
+
 int64_t second_of(Clock::time_point now) {
   return now.time_since_epoch() / seconds(1);
 }
 
 }  // namespace
+
+ConcurrencyOptions default_concurrency() {
+  ConcurrencyOptions options;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return options;
+  const rlim_t share = std::max<rlim_t>(files.rlim_cur / kFilesOfRequest, options.min);
+  options.max = static_cast<unsigned>(std::min<rlim_t>(share, options.max));
+  options.start = std::min(options.start, options.max);
+  return options;
+}
 
 ConcurrencyLimit::ConcurrencyLimit(ConcurrencyOptions options)
     : options_{.min = options.min,

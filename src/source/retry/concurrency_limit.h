@@ -30,6 +30,9 @@ struct ConcurrencyOptions {
   unsigned start = 64;
   unsigned max = 1024;
 };
+// Returns the defaults, with less where this process may open few files (RLIMIT_NOFILE): a request
+// needs a connection and files of the cache.
+ConcurrencyOptions default_concurrency();
 
 class ConcurrencyLimit {
  public:

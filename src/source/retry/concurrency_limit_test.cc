@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "source/retry/concurrency_limit.h"
 
+#include <sys/resource.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -159,6 +161,21 @@ TEST_F(ConcurrencyLimitTest, WhatWasFastAMinuteAgoIsForgotten) {
   const unsigned shrunk = limit_.limit(now_);
   seconds(10, 500ms);
   EXPECT_NEAR(limit_.limit(now_), shrunk + 10, 2);
+}
+
+TEST(DefaultConcurrency, FewFilesMeanFewRequests) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto with = [&](rlim_t files) {
+    const rlimit limit{.rlim_cur = files, .rlim_max = before.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const ConcurrencyOptions options = default_concurrency();
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    return std::pair(options.start, options.max);
+  };
+  EXPECT_EQ(with(before.rlim_max), std::pair(64u, 1024u)) << before.rlim_max;
+  EXPECT_EQ(with(256), std::pair(16u, 16u));
+  EXPECT_EQ(with(32), std::pair(4u, 4u));
 }
 
 }  // namespace

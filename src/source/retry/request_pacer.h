@@ -25,9 +25,9 @@
 namespace leat {
 
 struct PacerOptions {
-  ConcurrencyOptions concurrency{};  // of small requests, and of large ones
-  double requests_per_second = 0;    // zero: no ceiling
-  uint64_t bytes_per_second = 0;     // zero: no ceiling
+  ConcurrencyOptions concurrency = default_concurrency();  // of small requests, and of large ones
+  double requests_per_second = 0;                          // zero: no ceiling
+  uint64_t bytes_per_second = 0;                           // zero: no ceiling
 };
 
 class RequestPacer {
