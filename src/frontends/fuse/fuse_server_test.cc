@@ -42,8 +42,12 @@ TEST(FuseServer, OfAFolderOfManyNamesNotAllAreDescribed) {
   constexpr size_t kNames = 101'000, kDescribed = 100'000;
   Mounted at;
   for (size_t i = 0; i < kNames; ++i) at.rig.source->put(fmt::format("many/{}", i), "x");
-  const auto names = names_in(at.path("many"));
-  EXPECT_EQ(names.size(), kNames + 2);
+  // A kernel that needs memory may forget some of them at once.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const auto names = names_in(at.path("many"));
+    EXPECT_EQ(names.size(), kNames + 2);
+    if (at.rig.files->nodes() >= kDescribed) break;
+  }
   EXPECT_GE(at.rig.files->nodes(), kDescribed);
   EXPECT_LT(at.rig.files->nodes(), kDescribed + 100);
   for (size_t i = 0; i < kNames; i += 1000) {
