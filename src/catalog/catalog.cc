@@ -60,11 +60,6 @@ RefreshResult compare(const std::string& name, const std::optional<Result<Catalo
   return result;
 }
 
-// Latency of a store that is far away (first_byte_median).
-constexpr Clock::duration kFarStore = std::chrono::milliseconds(20);
-constexpr unsigned kEarlyLookupsMax = 4;
-constexpr Clock::duration kPageWaitMax = std::chrono::seconds(1);
-
 Status ending() {
   return {StatusCode::kUnavailable, "the catalog is ending"};
 }
@@ -93,6 +88,7 @@ class CatalogImpl : public Catalog {
 
   Task<Result<RefreshResult>> refresh(Context context, std::string path) override;
   Task<Result<RefreshResult>> refresh_name(Context context, std::string path) override;
+  void note_changed(const std::string& path, const std::optional<SourceObject>& now) override;
   std::vector<std::string> cached_directories(std::string_view path) const override {
     return tree_->cached_directories(path);
   }
@@ -119,7 +115,6 @@ class CatalogImpl : public Catalog {
   std::optional<Result<CatalogEntry>> try_cached(std::string_view path);
   Task<Result<CatalogEntry>> look_up_in_directory(Context context, DirectoryPtr directory,
                                                   std::string name);
-  Clock::duration first_page_wait(const Directory& directory, ListingFlight& flight) const;
   enum class Patience { kUntilItEnds, kForOnePage };
   // Returns whether the listing has ended. With kForOnePage it may go on without this caller.
   Task<Result<bool>> wait_for_listing(Context context, DirectoryPtr directory, uint64_t seen,
@@ -127,6 +122,8 @@ class CatalogImpl : public Catalog {
   Task<Result<CatalogEntry>> wait_for_check(Context context, DirectoryPtr directory,
                                             std::string name, bool shared);
   Result<> check_still_serves(const Directory& directory) const;
+  // Returns the directory of a name if it holds names; otherwise null.
+  DirectoryPtr cached_directory_of(const std::string& path) const;
   bool mark_stale(std::string_view path, bool changed);
   void notify_mounted(const std::string& path);
   void notify_unmounted(std::string_view path);
@@ -347,17 +344,6 @@ Result<> CatalogImpl::check_still_serves(const Directory& directory) const {
                                                   directory.path(), directory.mount()->entry.path));
 }
 
-// Longer than an answer of a near store takes, so that one page of names costs no further request.
-// With a far store a further request costs less than its latency. There the first lookups of one
-// listing wait only briefly, and the lookups after them wait for the page.
-Clock::duration CatalogImpl::first_page_wait(const Directory& directory,
-                                             ListingFlight& flight) const {
-  const Clock::duration usual = directory.mount()->source->first_byte_median();
-  const Clock::duration wait = tree_->options().first_page_wait;
-  const bool early = usual >= kFarStore && flight.early_lookups++ < kEarlyLookupsMax;
-  return early ? std::min(wait, usual / 32) : std::max(wait, std::min(2 * usual, kPageWaitMax));
-}
-
 Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr directory,
                                                  uint64_t seen, Patience patience) {
   std::optional<Gate::Holder> token = gate_.enter();
@@ -373,7 +359,7 @@ Task<Result<bool>> CatalogImpl::wait_for_listing(Context context, DirectoryPtr d
   span.note([&] { return directory->path(); });
   if (patience == Patience::kForOnePage) {
     Result<bool> page = co_await flight->first_page->wait(
-        context.with_timeout(first_page_wait(*directory, *flight)), "listing a directory");
+        context.with_timeout(first_page_wait(*tree_, *directory, *flight)), "listing a directory");
     LEAT_CO_CHECK_OK(context.check("listing a directory"));
     // A store that fails gets no further requests for the same names.
     const bool waits = !page && directory->mount()->source->failing();
@@ -425,14 +411,19 @@ Task<Result<RefreshResult>> CatalogImpl::refresh(Context context, std::string pa
   }
 }
 
+DirectoryPtr CatalogImpl::cached_directory_of(const std::string& path) const {
+  DirectoryPtr directory =
+      tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
+  // A first listing in flight may return the state before the change.
+  if (directory && !directory->holds_names()) directory->expire();
+  return directory && directory->holds_names() ? directory : nullptr;
+}
+
 Task<Result<RefreshResult>> CatalogImpl::refresh_name(Context context, std::string path) {
   for (;;) {
     const std::string name(last_component(path));
-    DirectoryPtr directory =
-        tree_->mount_answer(path) ? nullptr : tree_->find_directory(parent_path(path));
-    // A first listing in flight may return the state before the change.
-    if (directory && !directory->holds_names()) directory->expire();
-    if (!directory || !directory->holds_names()) co_return RefreshResult{};
+    DirectoryPtr directory = cached_directory_of(path);
+    if (!directory) co_return RefreshResult{};
     auto before = directory->last_answer(name);
     Result<CatalogEntry> after =
         co_await wait_for_check(context, directory, name, /*shared=*/false);
@@ -440,6 +431,16 @@ Task<Result<RefreshResult>> CatalogImpl::refresh_name(Context context, std::stri
     if (!after && !is_missing(after.error())) co_return Error(after.error());
     co_return compare(name, before, after);
   }
+}
+
+void CatalogImpl::note_changed(const std::string& path, const std::optional<SourceObject>& now) {
+  const std::string name(last_component(path));
+  DirectoryPtr directory;
+  do {
+    directory = cached_directory_of(path);
+    if (!directory) return;
+    note_name(*tree_, *directory, name, now);
+  } while (tree_->replaced(*directory));
 }
 
 Task<> CatalogImpl::stop() {

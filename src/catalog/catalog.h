@@ -113,6 +113,9 @@ class Catalog {
   virtual Task<Result<RefreshResult>> refresh(Context context, std::string path) = 0;
   // Refreshes one name, which may be a file, a directory or missing, if its directory is cached.
   virtual Task<Result<RefreshResult>> refresh_name(Context context, std::string path) = 0;
+  // Notes the result of a change by the caller without a request: an object, or nothing where it
+  // was removed. It counts as an answer of the store at this moment.
+  virtual void note_changed(const std::string& path, const std::optional<SourceObject>& now) = 0;
   // Returns the sorted paths of the directories at and below `path` with a cached listing, parents
   // first. Excludes mounts with a snapshot.
   virtual std::vector<std::string> cached_directories(std::string_view path) const = 0;

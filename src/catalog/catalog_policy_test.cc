@@ -208,6 +208,26 @@ TEST_F(CatalogPolicyTest, RefreshOfANameAsksAboutThatAlone) {
   EXPECT_THAT(changes_of(refresh_name("/m/d/x")), ElementsAre("removed x"));
 }
 
+TEST_F(CatalogPolicyTest, NotedChangeNeedsNoRequest) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_, "", "max-age=60s");
+  SourceObject written;
+  written.key = "d/new";
+  written.size = 3;
+  written.version = Version::etag("\"3\"");
+  catalog_->note_changed("/m/d/new", written);  // nothing is known of the directory
+  EXPECT_THAT(names("/m/d"), ElementsAre("x"));
+  const uint64_t asked = bucket_->arrived();
+  catalog_->note_changed("/m/d/new", written);
+  catalog_->note_changed("/m/d/x", std::nullopt);
+  EXPECT_THAT(names("/m/d"), ElementsAre("new"));
+  EXPECT_EQ(lookup("/m/d/new")->info.size, 3u);
+  EXPECT_EQ(lookup("/m/d/x").error().code(), StatusCode::kNotFound);
+  EXPECT_EQ(bucket_->arrived(), asked);
+  pass(61s);
+  EXPECT_THAT(names("/m/d"), ElementsAre("x")) << "the store decides in the end";
+}
+
 TEST_F(CatalogPolicyTest, FailedRefreshKeepsFreshMetadata) {
   bucket_->put("d/x", "1");
   mount("/m", bucket_, "", "immutable");

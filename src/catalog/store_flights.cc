@@ -6,6 +6,11 @@
 namespace leat {
 namespace {
 
+// Latency of a store that is far away (first_byte_median).
+constexpr Clock::duration kFarStore = std::chrono::milliseconds(20);
+constexpr unsigned kEarlyLookupsMax = 4;
+constexpr Clock::duration kPageWaitMax = std::chrono::seconds(1);
+
 // With more names, the comparison with the previous ones runs on a blocking thread.
 constexpr uint64_t kInlineCompareMax = 20'000;
 
@@ -48,6 +53,31 @@ Task<> run_check(Gate::Holder token, TreePtr tree, DirectoryPtr directory, std::
   tree->evict(update.removed_directories);
   flight->result->set(std::move(checked));
   tree->apply(update);
+}
+
+void note_name(Tree& tree, Directory& directory, const std::string& name,
+               const std::optional<SourceObject>& now) {
+  CheckedName state;
+  if (now) {
+    state = to_checked(*directory.mount()->source, *now, directory.policy().of_file(name));
+  }
+  const CheckFlightPtr flight = directory.join_check(name, /*shared=*/false, tree.now()).first;
+  Result<CheckedName> answer = std::move(state);
+  const DirectoryUpdate update = directory.finish_check(flight, name, answer);
+  tree.evict(update.removed_directories);
+  flight->result->set(std::move(answer));
+  tree.apply(update);
+}
+
+// Longer than an answer of a near store takes, so that one page of names costs no further request.
+// With a far store a further request costs less than its latency. There the first lookups of one
+// listing wait only briefly, and the lookups after them wait for the page.
+Clock::duration first_page_wait(const Tree& tree, const Directory& directory,
+                                ListingFlight& flight) {
+  const Clock::duration usual = directory.mount()->source->first_byte_median();
+  const Clock::duration wait = tree.options().first_page_wait;
+  const bool early = usual >= kFarStore && flight.early_lookups++ < kEarlyLookupsMax;
+  return early ? std::min(wait, usual / 32) : std::max(wait, std::min(2 * usual, kPageWaitMax));
 }
 
 }  // namespace leat

@@ -129,14 +129,7 @@ Task<Result<CheckedName>> check_object(Context context, SourcePtr source, std::s
     if (!other_kind && !is_missing(object.error())) co_return Error(object.error());
     co_return checked;
   }
-  checked.exists = true;
-  checked.mtime_ns = to_mtime_ns(object->mtime);
-  if (object->kind == FileKind::kFile) {
-    const CacheUse use = cache_use(policy.cache, object->local);
-    checked.ref = std::make_shared<const FileRef>(
-        FileRef::make(source->id(), object->key, object->version, object->size, use, policy.pool));
-  }
-  co_return checked;
+  co_return to_checked(*source, *object, policy);
 }
 
 Task<Result<CheckedName>> check_directory(Context context, SourcePtr source, std::string key,
@@ -174,6 +167,18 @@ Task<Result<CheckedName>> check_both(Gate::Holder token, Executor& executor, Con
 }
 
 }  // namespace
+
+CheckedName to_checked(const Source& source, const SourceObject& object, const PathPolicy& policy) {
+  CheckedName checked;
+  checked.exists = true;
+  checked.mtime_ns = to_mtime_ns(object.mtime);
+  if (object.kind == FileKind::kFile) {
+    const CacheUse use = cache_use(policy.cache, object.local);
+    checked.ref = std::make_shared<const FileRef>(
+        FileRef::make(source.id(), object.key, object.version, object.size, use, policy.pool));
+  }
+  return checked;
+}
 
 Task<Result<std::shared_ptr<NameTable>>> list_directory(Context context, DirectoryPtr directory,
                                                         NameTablePtr known, SpillOptions spill,

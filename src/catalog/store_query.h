@@ -40,4 +40,7 @@ Task<Result<CheckedName>> check_name(Gate::Holder token, Executor* executor, Con
                                      DirectoryPtr directory, std::string name, bool was_file,
                                      Clock::duration age_max);
 
+// Returns the state of the name of an object.
+CheckedName to_checked(const Source& source, const SourceObject& object, const PathPolicy& policy);
+
 }  // namespace leat

@@ -57,6 +57,7 @@ class FixedCatalog : public Catalog {
   Task<Result<RefreshResult>> refresh_name(Context, std::string) override {
     co_return RefreshResult{};
   }
+  void note_changed(const std::string&, const std::optional<SourceObject>&) override {}
   std::vector<std::string> cached_directories(std::string_view) const override { return {}; }
   std::vector<std::string> directories_by_use(std::string_view) const override { return {}; }
   Result<> unmount(std::string) override { return {}; }

@@ -118,9 +118,12 @@ Result<StagedFile::FilePtr> StagedFile::open_file() {
     if (file_) return file_;
     reopen = reopen_;
   }
-  LEAT_TRY(File file, reopen());
+  Result<File> file = reopen();
   std::lock_guard lock(mutex_);
-  if (!file_) file_ = std::make_shared<const File>(std::move(file));
+  // Its name may be gone by now: keep_open() opened it before.
+  if (file_) return file_;
+  if (!file) return Error(file.error());
+  file_ = std::make_shared<const File>(*std::move(file));
   return file_;
 }
 

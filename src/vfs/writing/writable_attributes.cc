@@ -156,7 +156,7 @@ Task<Result<>> WritableFileSystem::save_attributes(Context context, WrittenNodeP
       std::lock_guard lock(nodes_.mutex());
       note_object(*node, object);
     }
-    co_await publish(context, node, place);
+    co_await publish(context, node, place, object);
     co_return Result<>();
   }
   if (node->is_directory()) co_return Result<>();

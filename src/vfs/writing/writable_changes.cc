@@ -161,10 +161,12 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_directory(Context context,
     co_return made;
   }
   WriteRequest request{.key = place.as_directory()};
-  LEAT_CO_CHECK_OK(co_await place.mount->source->write(context, std::move(request), {}));
+  LEAT_CO_TRY(SourceObject object,
+              co_await place.mount->source->write(context, std::move(request), {}));
   // Names may be cached from a directory that had the path before.
   catalog_.invalidate(place.path);
-  co_await refresh_own(context, place.path);
+  object.kind = FileKind::kDirectory;
+  co_await learn_change(context, place, std::move(object));
   LEAT_CO_TRY(const NodeAttributes made, co_await lookup(context, id, name));
   note_changed(*parent);
   {
@@ -233,8 +235,10 @@ Task<Result<>> WritableFileSystem::remove_file(Context context, NodeId id, std::
   if (in_store) {
     LEAT_CO_CHECK_OK(co_await keep_directory(context, place));
     const Result<> removed = co_await place.mount->source->remove(context, {.keys = {place.key}});
-    co_await refresh(Context::background(), place.path);
-    if (!removed) {
+    if (removed) {
+      co_await learn_change(Context::background(), place, std::nullopt);
+    } else {
+      co_await refresh(Context::background(), place.path);
       drop_saved(node);
       co_return removed;
     }

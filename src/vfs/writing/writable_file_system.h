@@ -171,7 +171,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // ---- content
   std::shared_ptr<StagedFile> staged_of(const WrittenNode& node) const;
   std::shared_ptr<WrittenFile> file_of(const WrittenNodePtr& node);
-  Task<Result<std::shared_ptr<WrittenFile>>> open_below(Context context, WrittenNodePtr node);
+  // Opens the version of now. The open file of the node reads it, too, until another open; an older
+  // one may end later.
+  Task<Result<std::shared_ptr<OpenFile>>> open_below(Context context, WrittenNodePtr node);
   // The next open looks the node below up again.
   Task<> outdate_below(Context context, WrittenNodePtr node);
   // Gives the node a staged file. `empty`: the present content is not needed.
@@ -211,7 +213,7 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   Task<Result<>> keep_conflict(Context context, WrittenNodePtr node, Place place,
                                std::shared_ptr<StagedFile> content, Status why);
   // The store has a new version of the name: shows it below, and lets the node have it.
-  Task<> publish(Context context, WrittenNodePtr node, Place place);
+  Task<> publish(Context context, WrittenNodePtr node, Place place, SourceObject object);
   Task<> fill_cache(Context context, FileRefPtr ref, std::shared_ptr<StagedFile> content,
                     uint64_t changes);
   // Ends one open.
@@ -227,6 +229,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Where the store has the name until pending renames are sent.
   Result<Place> stored_place_of(const WrittenNodePtr& parent, std::string_view name) const;
   Task<> refresh(Context context, std::string path);
+  // The same after a change of ours, without a request where its result is known. `now`: what the
+  // name has by it; nothing: it was removed.
+  Task<> learn_change(Context context, Place place, std::optional<SourceObject> now);
   // A directory of an object store is not to vanish with its last name.
   Task<Result<>> keep_directory(Context context, Place place);
   // kExists if the name is in use.
@@ -247,6 +252,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
                                  Place from, Place to, bool no_replace);
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                              Place from, Place to, bool no_replace);
+  static Task<Result<SourceObject>> rename_object(Context context, Place from, Place to,
+                                                  bool no_replace);
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                                   Place from, Place to);
   Task<Result<>> require_empty(Context context, WrittenNodePtr directory, Place place);

@@ -97,7 +97,7 @@ Task<Result<NodeAttributes>> WritableLinks::link(Context context, NodeId id, Nod
     ++parent->changes;
     ++node->lookups;
   }
-  co_await files_.publish(Context::background(), node, from);
+  co_await files_.publish(Context::background(), node, from, object);
   files_.note_changed(*parent);
   Result<NodeAttributes> shown = co_await files_.attributes(context, id);
   if (!shown) files_.nodes_.forget(id, 1);
@@ -208,7 +208,7 @@ Task<> WritableLinks::note_changed_object(Context context, WrittenNodePtr node, 
     if (node->is_directory()) co_return;
     files_.note_object(*node, object);
   }
-  co_await files_.publish(context, node, place);
+  co_await files_.publish(context, node, place, object);
 }
 
 Task<Result<>> WritableLinks::set_attribute(Context context, NodeId id, std::string name,

@@ -165,6 +165,24 @@ Task<> WritableFileSystem::refresh_own(Context context, std::string path) {
   own_changes_.erase(own_changes_.find(path));
 }
 
+Task<> WritableFileSystem::learn_change(Context context, Place place,
+                                        std::optional<SourceObject> now) {
+  const bool is_known = !now || now->kind == FileKind::kDirectory || now->version.known();
+  if (!is_known || place.mount->source->posix() != nullptr) {
+    co_await refresh_own(context, place.path);
+    co_return;
+  }
+  // Few stores say the time of a write.
+  if (now && !now->mtime) now->mtime = options_.wall_clock();
+  {
+    std::lock_guard lock(nodes_.mutex());
+    own_changes_.insert(place.path);
+  }
+  catalog_.note_changed(place.path, now);
+  std::lock_guard lock(nodes_.mutex());
+  own_changes_.erase(own_changes_.find(place.path));
+}
+
 Task<> WritableFileSystem::refresh_names(Context context, WrittenNodePtr node) {
   std::vector<WrittenName> names;
   {
@@ -185,11 +203,15 @@ Task<> WritableFileSystem::find_version_of_names(Context context, WrittenNodePtr
   if (!place || place->mount->source->posix() == nullptr) co_return;
   const Result<SourceObject> object =
       co_await place->mount->source->stat(context, {.key = place->key});
-  if (object) {
+  if (!object) {
+    co_await refresh_own(context, place->path);
+    co_return;
+  }
+  {
     std::lock_guard lock(nodes_.mutex());
     note_object(*node, *object);
   }
-  co_await publish(context, node, *place);
+  co_await publish(context, node, *place, *object);
 }
 
 NewName WritableFileSystem::inherit_group(const WrittenNode& parent, NewName as,

@@ -23,6 +23,44 @@ OpenedFile created(WritableRig& rig, NodeId parent, std::string name, std::strin
   return file;
 }
 
+// ---- requests
+
+// A far store makes each of them felt.
+TEST(WrittenNames, OneRequestForAChange) {
+  WritableRig rig;
+  rig.bucket().changed.renames = false;
+  rig.bucket().put("z", "");
+  EXPECT_EQ(rig.list(kRootNode), "z:0");
+  std::mutex mutex;
+  std::string asked;
+  rig.bucket().after = [&](std::string_view operation, const std::string& key) {
+    std::lock_guard lock(mutex);
+    asked += fmt::format("{} {}, ", operation, key);
+    return Result<>();
+  };
+  auto requests = [&] {
+    std::lock_guard lock(mutex);
+    return std::exchange(asked, "");
+  };
+  for (const char* text : {"one", "other"}) {
+    const OpenedFile file = rig.create(kRootNode, "x", O_RDWR | O_CREAT | O_TRUNC).value();
+    ASSERT_TRUE(rig.write(file, 0, text));
+    ASSERT_TRUE(rig.close(file));
+    EXPECT_EQ(requests(), "write x, ");
+    EXPECT_EQ(rig.content(kRootNode, "x"), text);
+  }
+  ASSERT_EQ(rig.rename(kRootNode, "x", kRootNode, "y"), "ok");
+  EXPECT_EQ(requests(), "copy y, remove x, ");
+  ASSERT_TRUE(rig.make_directory(kRootNode, "d"));
+  EXPECT_EQ(requests(), "write d/, ");
+  EXPECT_EQ(rig.list(kRootNode), "d/ y:5 z:0");
+  ASSERT_EQ(rig.remove_file(kRootNode, "y"), "ok");
+  EXPECT_EQ(requests(), "remove y, ");
+  EXPECT_EQ(rig.list(kRootNode), "d/ z:0");
+  EXPECT_EQ(rig.peek(kRootNode, "x"), 0u);
+  EXPECT_EQ(requests(), "");
+}
+
 // ---- unlink
 
 TEST(WrittenNames, UnlinkedFileLeavesTheStore) {

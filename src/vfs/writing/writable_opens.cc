@@ -56,8 +56,8 @@ std::optional<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::try_open(No
   return file;
 }
 
-Task<Result<std::shared_ptr<WrittenFile>>> WritableFileSystem::open_below(Context context,
-                                                                          WrittenNodePtr node) {
+Task<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::open_below(Context context,
+                                                                       WrittenNodePtr node) {
   Result<std::shared_ptr<OpenFile>> version = error(StatusCode::kVersionChanged, "not opened yet");
   // The store may have renamed it, several times in a row.
   for (int attempt = 0; attempt < kOpenAttempts && !version; ++attempt) {
@@ -66,10 +66,8 @@ Task<Result<std::shared_ptr<WrittenFile>>> WritableFileSystem::open_below(Contex
     version = co_await below_->open(context, below, O_RDONLY);
     if (!version) co_await outdate_below(context, node);
   }
-  if (!version) co_return Error(version.error());
-  std::shared_ptr<WrittenFile> file = file_of(node);
-  file->set_below(*std::move(version));
-  co_return file;
+  if (version) file_of(node)->set_below(*version);
+  co_return version;
 }
 
 Task<> WritableFileSystem::outdate_below(Context context, WrittenNodePtr node) {
@@ -102,7 +100,7 @@ Task<Result<std::shared_ptr<OpenFile>>> WritableFileSystem::open(Context context
   if (is_writing(flags)) {
     ready = co_await stage(context, node, (flags & O_TRUNC) != 0);
   } else if (!staged) {
-    Result<std::shared_ptr<WrittenFile>> opened = co_await open_below(context, node);
+    const Result<std::shared_ptr<OpenFile>> opened = co_await open_below(context, node);
     if (!opened) ready = Error(opened.error());
   }
   if (ready) co_return file;

@@ -89,17 +89,14 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
 Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodePtr node,
                                                    WrittenNodePtr replaced, Place from, Place to,
                                                    bool no_replace) {
-  Result<> renamed;
-  if (node->is_directory()) {
-    renamed = co_await rename_directory(context, node, replaced, from, to);
-  } else {
-    renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
+  if (!node->is_directory()) {
+    Result<> renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
+    co_return renamed;
   }
+  Result<> renamed = co_await rename_directory(context, node, replaced, from, to);
   // Names below it may be cached from another directory that had the path.
-  if (node->is_directory()) {
-    catalog_.invalidate(from.path);
-    catalog_.invalidate(to.path);
-  }
+  catalog_.invalidate(from.path);
+  catalog_.invalidate(to.path);
   // Also after a failure, since the store may have done it.
   co_await refresh(Context::background(), from.path);
   co_await refresh(Context::background(), to.path);
@@ -140,31 +137,42 @@ Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr n
   LEAT_CO_CHECK_OK(co_await fill_staged(context, node));
   if (replaced) co_await keep_content(context, replaced);
   bool in_store;
-  Version target;
   {
     std::lock_guard lock(nodes_.mutex());
     in_store = node->in_store;
-    if (replaced) target = replaced->version;
+    if (!in_store) node->version = replaced ? replaced->version : Version();
   }
-  Source& source = *from.mount->source;
-  if (in_store) {
-    LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
-    if (from.capabilities().renames) {
-      LEAT_CO_CHECK_OK(co_await source.rename(
-          context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
-      // Without an answer the version is not known, and its next save does not compare it.
-      const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
-      target = object ? object->version : Version();
-    } else {
-      CopyRequest request{.from = from.key, .to = to.key};
-      LEAT_CO_TRY(const SourceObject copied, co_await source.copy(context, std::move(request)));
-      LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
-      target = copied.version;
-    }
+  if (!in_store) co_return Result<>();  // only open so far: its first save has the new name
+  LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
+  const Result<SourceObject> renamed = co_await rename_object(context, from, to, no_replace);
+  if (!renamed) {
+    // The store may have done it.
+    co_await refresh(Context::background(), from.path);
+    co_await refresh(Context::background(), to.path);
+    co_return Error(renamed.error());
   }
+  co_await learn_change(Context::background(), from, std::nullopt);
+  co_await learn_change(Context::background(), to, *renamed);
   std::lock_guard lock(nodes_.mutex());
-  node->version = target;
+  node->version = renamed->version;
   co_return Result<>();
+}
+
+// Without an answer about the new name its version is not known, and its next save does not compare
+// it.
+Task<Result<SourceObject>> WritableFileSystem::rename_object(Context context, Place from, Place to,
+                                                             bool no_replace) {
+  Source& source = *from.mount->source;
+  if (from.capabilities().renames) {
+    LEAT_CO_CHECK_OK(co_await source.rename(
+        context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
+    const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
+    co_return object.value_or(SourceObject());
+  }
+  LEAT_CO_TRY(const SourceObject copied,
+              co_await source.copy(context, {.from = from.key, .to = to.key}));
+  LEAT_CO_CHECK_OK(co_await source.remove(context, {.keys = {from.key}}));
+  co_return copied;
 }
 
 Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNodePtr node,

@@ -110,8 +110,7 @@ Task<Result<bool>> WritableFileSystem::stage_version(Context context, WrittenNod
   if (linked) LEAT_CO_CHECK_OK(place_of(parent, name));
   // Opened again, so that the content is that of now. Only an open file shows a removed one.
   if (linked || !version) {
-    LEAT_CO_TRY(const std::shared_ptr<WrittenFile> file, co_await open_below(context, node));
-    version = file->below();
+    LEAT_CO_TRY(version, co_await open_below(context, node));
   }
   const uint64_t size = empty ? 0 : version->ref()->size;
   const Version began = version->ref()->version;
@@ -248,7 +247,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     node->saved_changes = changes;
     node->unsaved = false;
   }
-  co_await publish(context, node, place);
+  co_await publish(context, node, place, *object);
   const FileRefPtr ref = version_of(node->id);
   if (ref && ref->version == object->version) co_await fill_cache(context, ref, content, changes);
   co_return Result<>();
@@ -324,8 +323,9 @@ Task<Result<SourceObject>> WritableFileSystem::send_once(Context context, Place 
   co_return Error(sent.error());
 }
 
-Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place) {
-  co_await refresh_own(context, place.path);
+Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place,
+                                   SourceObject object) {
+  co_await learn_change(context, place, std::move(object));
   {
     std::lock_guard lock(nodes_.mutex());
     if (!node->linked) co_return;

@@ -84,8 +84,7 @@ Task<Result<std::string>> WritableFileSystem::read_symlink(Context context, Node
     Result<std::string> target = co_await posix->read_link(context, place.key);
     co_return target;
   }
-  LEAT_CO_TRY(const std::shared_ptr<WrittenFile> file, co_await open_below(context, node));
-  const std::shared_ptr<OpenFile> version = file->below();
+  LEAT_CO_TRY(const std::shared_ptr<OpenFile> version, co_await open_below(context, node));
   LEAT_CO_TRY(const Bytes target, co_await version->read(context, 0, version->ref()->size));
   co_return target.to_string();
 }

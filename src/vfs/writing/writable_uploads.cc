@@ -107,7 +107,7 @@ Task<Result<>> WritableFileSystem::send_save(Context context, QueuedChangePtr ch
     const Result<Place> stored = stored_place_of_node(directory);
     if (stored) co_await refresh(context, stored->path);
   }
-  co_await publish(context, node, place);
+  co_await publish(context, node, place, *object);
   const FileRefPtr ref = version_of(node->id);
   if (ref && ref->version == object->version) {
     co_await fill_cache(context, ref, content, content->changes());
@@ -174,7 +174,11 @@ Task<Result<>> WritableFileSystem::send_removal(Context context, QueuedChangePtr
   } else if (!removed) {
     co_return error(removed.error().with_context(fmt::format("cannot remove {}", place.path)));
   }
-  co_await refresh(context, place.path);
+  if (change->directory) {
+    co_await refresh(context, place.path);
+  } else {
+    co_await learn_change(context, place, std::nullopt);
+  }
   LEAT_CO_CHECK_OK(co_await commit({.erase = {change->number}}));
   const WrittenNodePtr parent = change->node;
   {

@@ -43,9 +43,7 @@ Task<Result<Bytes>> WrittenFile::read(Context context, uint64_t offset, uint64_t
   for (int attempt = 0; attempt < kReadAttempts && !bytes; ++attempt) {
     if (bytes.error().code() != StatusCode::kVersionChanged) break;
     co_await files_.outdate_below(context, node_);
-    LEAT_CO_TRY(const std::shared_ptr<WrittenFile> again,
-                co_await files_.open_below(context, node_));
-    version = again->below();
+    LEAT_CO_TRY(version, co_await files_.open_below(context, node_));
     bytes = co_await version->read(context, offset, size);
   }
   co_return bytes;
