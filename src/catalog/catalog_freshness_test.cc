@@ -265,6 +265,23 @@ TEST_F(CatalogTest, AnUnchangedVersionKeepsItsFileRef) {
   EXPECT_THAT(take_changes(), ElementsAre("/:m", "/m:0007"));
 }
 
+// As a program that makes files asks before each.
+TEST_F(CatalogTest, ManyMissingNamesNeedOneListing) {
+  bucket_->put("d/x", "1");
+  mount("/m", bucket_, "", "max-age=60s");
+  names("/m/d");
+  pass(10s);  // longer than a name is known to be missing
+  const uint64_t lists = bucket_->lists();
+  for (int number = 0; number < 7; ++number) lookup(fmt::format("/m/d/{}", number));
+  EXPECT_EQ(bucket_->lists(), lists) << "each was checked";
+  const uint64_t asked = bucket_->arrived();
+  for (int number = 7; number < 100; ++number) {
+    EXPECT_EQ(lookup(fmt::format("/m/d/{}", number)).error().code(), StatusCode::kNotFound);
+  }
+  EXPECT_EQ(bucket_->lists(), lists + 1);
+  EXPECT_EQ(bucket_->arrived(), asked + 1);
+}
+
 TEST_F(CatalogTest, CheckedFileKeepsFileRefInNextListing) {
   bucket_->put("x", "x");
   mount("/m", bucket_);

@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kNamesPerRequest = 1000;
 // Singles of one directory; with more, the directory is listed again, which drops them.
 constexpr size_t kSinglesMax = 10'000;
+// Missing names that are checked one by one before a fresh listing is repeated for them.
+constexpr uint64_t kChecksOfMissing = 8;
 
 Clock::time_point add_saturating(Clock::time_point at, std::chrono::nanoseconds age) {
   if (age >= Clock::time_point::max() - at) return Clock::time_point::max();
@@ -171,9 +173,14 @@ Directory::Need Directory::need(std::string_view name, Clock::time_point now) {
   if (answer(name, now)) return Need::kNothing;
   std::lock_guard lock(mutex_);
   if (!listing_ || singles_.size() >= kSinglesMax) return Need::kListing;
-  if (listing_is_fresh(now)) return Need::kCheck;
-  uint64_t requests =
-      std::max<uint64_t>(1, (listing_->size() + kNamesPerRequest - 1) / kNamesPerRequest);
+  const bool is_fresh = listing_is_fresh(now);
+  const std::optional<CheckedName> known = known_state(name);
+  if (is_fresh && known && known->exists) return Need::kCheck;
+  // That a name is missing is known for less long than what is there. A program that makes many
+  // files asks about each of their names; one listing answers for all of them.
+  const uint64_t checks_min = is_fresh ? kChecksOfMissing : 1;
+  const uint64_t requests =
+      std::max(checks_min, (listing_->size() + kNamesPerRequest - 1) / kNamesPerRequest);
   if (checks_spent_ + 1 >= requests) return Need::kListing;
   ++checks_spent_;
   return Need::kCheck;
