@@ -6,6 +6,7 @@
 #include <linux/falloc.h>
 
 #include <string>
+#include <thread>
 
 #include "source/part_writer.h"
 #include "vfs/writing/writable_rig_test.h"
@@ -205,6 +206,41 @@ TEST(WrittenContent, LargeFileIsSentInParts) {
   ASSERT_TRUE(rig.write(file, 0, "X"));
   EXPECT_EQ(outcome(rig.flush(file)), "conflict") << "the condition holds for parts, too";
   ASSERT_TRUE(rig.close(file));
+}
+
+TEST(WrittenContent, LargeFileIsWarmSoonAfterItsClose) {
+  WritableRig rig;
+  const std::string text = pattern(PartWriter::kPartBytes + 12'345, 2);
+  const OpenedFile file = rig.create(kRootNode, "big").value();
+  ASSERT_TRUE(rig.write(file, 0, text));
+  ASSERT_TRUE(rig.close(file));
+  EXPECT_EQ(rig.peek(kRootNode, "never"), 0u);
+  const OpenedFile reader = rig.open_name(kRootNode, "big").value();
+  EXPECT_TRUE(rig.read_open(reader, 2 * text.size()) == text);
+  const FileRefPtr version = rig.files->version_of(reader.node);
+  ASSERT_TRUE(rig.close(reader));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const ByteRange all{0, text.size()};
+  while (!rig.store->missing(*version, all).empty() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(rig.store->missing(*version, all).empty());
+  EXPECT_TRUE(rig.content(kRootNode, "big").starts_with(text.substr(0, kMiB)));
+}
+
+TEST(WrittenContent, RemovedWhileItBecomesWarm) {
+  WritableRig rig;
+  const std::string text = pattern(4 * PartWriter::kPartBytes, 2);
+  for (int round = 0; round < 3; ++round) {
+    const OpenedFile file = rig.create(kRootNode, "big").value();
+    ASSERT_TRUE(rig.write(file, 0, text));
+    ASSERT_TRUE(rig.close(file));
+    const std::string done = round == 0   ? rig.remove_file(kRootNode, "big")
+                             : round == 1 ? rig.rename(kRootNode, "big", kRootNode, "new")
+                                          : "ok";
+    EXPECT_EQ(done, "ok");
+  }
+  EXPECT_EQ(rig.list(kRootNode), fmt::format("big:{0} new:{0}", text.size()));
 }
 
 // ---- present files

@@ -44,6 +44,9 @@ WritableFileSystem::WritableFileSystem(std::unique_ptr<FileSystem> below, std::s
       posix_(make_posix_changes(*this)) {}
 
 WritableFileSystem::~WritableFileSystem() {
+  fills_stop_.request_stop();
+  fills_.close();
+  executor_.block_on(fills_.wait_idle());
   if (uploads_) executor_.block_on(uploads_->stop());
 }
 

@@ -214,6 +214,10 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
                                std::shared_ptr<StagedFile> content, Status why);
   // The store has a new version of the name: shows it below, and lets the node have it.
   Task<> publish(Context context, WrittenNodePtr node, Place place, SourceObject object);
+  Task<> make_warm(Context context, WrittenNodePtr node, Place place, FileRefPtr ref,
+                   std::shared_ptr<StagedFile> content, uint64_t changes);
+  Task<> fill_later(Gate::Holder holder, WrittenNodePtr node, FileRefPtr ref,
+                    std::shared_ptr<StagedFile> content, uint64_t changes);
   Task<> fill_cache(Context context, FileRefPtr ref, std::shared_ptr<StagedFile> content,
                     uint64_t changes);
   // Ends one open.
@@ -403,6 +407,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   WrittenNodes nodes_;
   std::multiset<std::string> own_changes_;  // paths; guarded by the nodes' mutex
   Semaphore tree_{kTreeChangesMax};
+  Gate fills_;
+  std::stop_source fills_stop_;
   std::mutex journal_mutex_;  // held while the journal is opened
   std::unique_ptr<WriteJournal> journal_;
   std::unique_ptr<UploadQueue> uploads_;

@@ -249,7 +249,9 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   }
   co_await publish(context, node, place, *object);
   const FileRefPtr ref = version_of(node->id);
-  if (ref && ref->version == object->version) co_await fill_cache(context, ref, content, changes);
+  if (ref && ref->version == object->version) {
+    co_await make_warm(context, node, place, ref, content, changes);
+  }
   co_return Result<>();
 }
 
@@ -335,6 +337,39 @@ Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place p
   static_cast<void>(co_await find_below(context, node));
 }
 
+// The program does not wait for a copy of a large file: until it is there, the node reads the
+// staged file. With freshness=validate the store is asked by each open, so nothing may stand in for
+// it.
+Task<> WritableFileSystem::make_warm(Context context, WrittenNodePtr node, Place place,
+                                     FileRefPtr ref, std::shared_ptr<StagedFile> content,
+                                     uint64_t changes) {
+  const MountEntry& mount = place.mount->entry;
+  const Freshness& freshness = place.mount->freshness_of(path_below(place.path, mount.path));
+  std::optional<Gate::Holder> holder;
+  const bool validates = freshness.mode == Freshness::Mode::kValidate;
+  if (ref->size > kPieceBytes && !validates) holder = fills_.enter();
+  if (!holder) {
+    co_await fill_cache(context, ref, content, changes);
+    co_return;
+  }
+  {
+    std::lock_guard lock(nodes_.mutex());
+    ++node->fills;
+  }
+  executor_.spawn(fill_later(*std::move(holder), node, ref, content, changes));
+}
+
+Task<> WritableFileSystem::fill_later(Gate::Holder, WrittenNodePtr node, FileRefPtr ref,
+                                      std::shared_ptr<StagedFile> content, uint64_t changes) {
+  const Context context = Context::background().with_cancel(fills_stop_.get_token());
+  co_await fill_cache(context, ref, content, changes);
+  {
+    std::lock_guard lock(nodes_.mutex());
+    --node->fills;
+  }
+  drop_saved(node);
+}
+
 // A written file is warm. Stops where the file is changed again: a version's pages never are.
 Task<> WritableFileSystem::fill_cache(Context context, FileRefPtr ref,
                                       std::shared_ptr<StagedFile> content, uint64_t changes) {
@@ -342,7 +377,7 @@ Task<> WritableFileSystem::fill_cache(Context context, FileRefPtr ref,
   for (uint64_t at = 0; at < ref->size; at += kPieceBytes) {
     Result<Bytes> bytes =
         co_await content->read(context, at, std::min(kPieceBytes, ref->size - at));
-    if (!bytes || content->changes() != changes) co_return;
+    if (!bytes || content->changes() != changes || context.cancelled()) co_return;
     Result<> written = co_await store_->write(context, ref, at, *std::move(bytes));
     if (!written) co_return;
   }
@@ -383,7 +418,8 @@ void WritableFileSystem::drop_saved(const WrittenNodePtr& node) {
     std::lock_guard lock(nodes_.mutex());
     const bool dirty = node->linked && node->is_dirty();
     const bool waits = node->linked && node->queued != 0;
-    if (node->opens == 0 && !dirty && !waits) dropped = std::move(node->staged);
+    const bool is_needed = node->opens > 0 || node->fills > 0 || dirty || waits;
+    if (!is_needed) dropped = std::move(node->staged);
     // From here on its directory shows what the store has.
     if (dropped && node->parent) ++node->parent->changes;
     if (node->opens == 0 && !dirty && waits && node->staged) {

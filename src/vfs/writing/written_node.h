@@ -78,9 +78,12 @@ struct WrittenNode {
   // The version that the name has in the store, as far as we know; not known: none.
   Version version{};
   std::shared_ptr<StagedFile> staged{};  // null: the content is that of `below`
-  bool conflicted = false;     // somebody else wrote it; what is written from now on is not saved
-  uint64_t saved_changes = 0;  // of `staged`: those that the store has
-  bool unsaved = false;        // beside the content: a new file, or new attributes
+  bool conflicted = false;  // somebody else wrote it; what is written from now on is not saved
+  // Copies of `staged` to the cache that are under way; they keep it.
+  unsigned fills = 0;
+  // Changes of `staged` that the store has.
+  uint64_t saved_changes = 0;
+  bool unsaved = false;  // beside the content: a new file, or new attributes
   // The newest pending change of its content, or of the directory itself; 0: none.
   uint64_t queued = 0;
   std::weak_ptr<WrittenFile> file{};  // its open file
