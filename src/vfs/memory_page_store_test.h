@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
@@ -45,7 +47,15 @@ class MemoryPageStore : public PageStore {
     for (uint64_t at = offset; at < offset + data.size(); at += kBlockBytes) {
       stored.blocks[at / kBlockBytes] = std::min(kBlockBytes, ref->size - at);
     }
+    written_.notify_all();
     co_return Result<>();
+  }
+  // Waits until the whole file is there; returns whether it is.
+  bool wait_for(const FileRef& ref) {
+    std::unique_lock lock(mutex_);
+    return written_.wait_for(lock, std::chrono::seconds(20), [&] {
+      return missing_of(files_[ref.id], ref, {0, ref.size}).empty();
+    });
   }
   std::shared_ptr<BackingFile> backing(const FileRef& ref) override {
     std::lock_guard lock(mutex_);
@@ -118,6 +128,7 @@ class MemoryPageStore : public PageStore {
   }
 
   mutable std::mutex mutex_;
+  std::condition_variable written_;
   std::map<FileId, Stored> files_;
 };
 

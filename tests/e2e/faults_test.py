@@ -34,10 +34,14 @@ def files(s3, bucket):
 def test_readers_do_not_see_store_failures(leat, bucket, front, files, folder, seed, scale):
     leat.cache_size = "24MiB"  # less than there is, so that the store is asked again and again
     mount = leat.mount(front, bucket, os.path.join(folder, "mnt"))
-    counts = Readers(mount, files, seed, processes=3, opens=40 * scale).finish()
-    print("faults:", dict(front.faults))
-    assert counts["opens"] == 3 * 40 * scale
-    assert sum(front.faults.values()) > 1  # of one request in twelve; how many there are differs
+    # One request in twelve meets a fault; how many requests there are differs.
+    for number in range(5):
+        counts = Readers(mount, files, seed + number, processes=3, opens=40 * scale).finish()
+        print("faults:", dict(front.faults))
+        assert counts["opens"] == 3 * 40 * scale
+        if sum(front.faults.values()) > 5:
+            break
+    assert sum(front.faults.values()) > 5
     assert sorted(f"{path}/{name}" for path in os.listdir(mount) for name in os.listdir(mount / path)) \
         == sorted(files)
 

@@ -115,7 +115,7 @@ def test_totals_of_a_deep_tree_are_final_early(leat, store, s3, front, bucket, f
         return job if job["planned"] else None
     job = wait_until(planned, "the totals")
     assert (job["files_total"], job["bytes_total"]) == (220, 220 * SIZE)
-    assert job["files_done"] < 220 and job["state"] == "running"
+    assert job["files_done"] < 200 and job["state"] == "running"
     leat.run("jobs", "cancel", number)
 
 

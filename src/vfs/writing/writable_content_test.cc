@@ -6,7 +6,6 @@
 #include <linux/falloc.h>
 
 #include <string>
-#include <thread>
 
 #include "source/part_writer.h"
 #include "vfs/writing/writable_rig_test.h"
@@ -219,12 +218,7 @@ TEST(WrittenContent, LargeFileIsWarmSoonAfterItsClose) {
   EXPECT_TRUE(rig.read_open(reader, 2 * text.size()) == text);
   const FileRefPtr version = rig.files->version_of(reader.node);
   ASSERT_TRUE(rig.close(reader));
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  const ByteRange all{0, text.size()};
-  while (!rig.store->missing(*version, all).empty() && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_TRUE(rig.store->missing(*version, all).empty());
+  EXPECT_TRUE(rig.store->wait_for(*version));
   EXPECT_TRUE(rig.content(kRootNode, "big").starts_with(text.substr(0, kMiB)));
 }
 
