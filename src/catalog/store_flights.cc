@@ -14,6 +14,14 @@ constexpr Clock::duration kPageWaitMax = std::chrono::seconds(1);
 // With more names, the comparison with the previous ones runs on a blocking thread.
 constexpr uint64_t kInlineCompareMax = 20'000;
 
+void end_check(Tree& tree, Directory& directory, const std::string& name,
+               const CheckFlightPtr& flight, Result<CheckedName> checked) {
+  const DirectoryUpdate update = directory.finish_check(flight, name, checked);
+  tree.evict(update.removed_directories);
+  flight->result->set(std::move(checked));
+  tree.apply(update);
+}
+
 }  // namespace
 
 Task<> run_listing(Gate::Holder, TreePtr tree, DirectoryPtr directory, ListingFlightPtr flight,
@@ -49,10 +57,7 @@ Task<> run_check(Gate::Holder token, TreePtr tree, DirectoryPtr directory, std::
   Result<CheckedName> checked =
       co_await check_name(token.another(), flight->before_listing ? executor : nullptr, context,
                           directory, name, flight->was_file, flight->age_max);
-  DirectoryUpdate update = directory->finish_check(flight, name, checked);
-  tree->evict(update.removed_directories);
-  flight->result->set(std::move(checked));
-  tree->apply(update);
+  end_check(*tree, *directory, name, flight, std::move(checked));
 }
 
 void note_name(Tree& tree, Directory& directory, const std::string& name,
@@ -62,11 +67,7 @@ void note_name(Tree& tree, Directory& directory, const std::string& name,
     state = to_checked(*directory.mount()->source, *now, directory.policy().of_file(name));
   }
   const CheckFlightPtr flight = directory.join_check(name, /*shared=*/false, tree.now()).first;
-  Result<CheckedName> answer = std::move(state);
-  const DirectoryUpdate update = directory.finish_check(flight, name, answer);
-  tree.evict(update.removed_directories);
-  flight->result->set(std::move(answer));
-  tree.apply(update);
+  end_check(tree, directory, name, flight, std::move(state));
 }
 
 // Longer than an answer of a near store takes, so that one page of names costs no further request.

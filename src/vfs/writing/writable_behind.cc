@@ -411,10 +411,9 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   }
   {
     std::lock_guard lock(nodes_.mutex());
-    if (newest == 0) node->queued = 0;
+    node->queued = newest;
     note_removed(*node, *parent, name);
     if (node->is_directory()) node->in_store = true;  // it has nothing of its own any more
-    if (!node->linked) node->queued = newest;
     node->ctime = options_.wall_clock();
     ++parent->changes;
     if (removal) parent->removed[name] = removal->number;

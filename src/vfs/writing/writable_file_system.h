@@ -256,6 +256,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
                                  Place from, Place to, bool no_replace);
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                              Place from, Place to, bool no_replace);
+  // By the store's own rename.
+  static Task<Result<SourceObject>> rename_natively(Context context, Place from, Place to,
+                                                    bool no_replace);
   static Task<Result<SourceObject>> rename_object(Context context, Place from, Place to,
                                                   bool no_replace);
   Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,

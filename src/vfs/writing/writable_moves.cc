@@ -41,8 +41,9 @@ Task<Result<>> WritableFileSystem::commit_moves(Moves moves) {
     }
     moves.settle();
   }
-  for (const auto& [before, change] : moves.moved)
+  for (const auto& [before, change] : moves.moved) {
     uploads_->add(change, moves.begun.contains(change->number));
+  }
   for (const QueuedChangePtr& change : moves.added) uploads_->add(change);
   for (const UploadQueue::Withdrawn& one : moves.withdrawn) {
     uploads_->release(one.change->number);

@@ -142,18 +142,17 @@ Task<Result<>> WritableFileSystem::rename_stored(Context context, QueuedChangePt
   Source& source = *to.mount->source;
   const SourceCapabilities store = to.capabilities();
   NewVersions versions;
-  const bool renames = store.renames && (!change->directory || store.real_directories);
-  if (renames) {
-    RenameRequest request{.from = from.key, .to = to.key};
-    if (change->directory) request = {.from = from.as_directory(), .to = to.as_directory()};
-    LEAT_CO_CHECK_OK(co_await source.rename(context, std::move(request)));
-    std::optional<NewVersions> changed;
-    if (!change->directory) {
-      const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
-      changed.emplace();
-      if (object) (*changed)[""] = object->version;
-    }
-    Result<> ended = co_await end_rename(context, change, from, to, std::move(changed));
+  if (store.renames && !change->directory) {
+    LEAT_CO_TRY(const SourceObject object,
+                co_await rename_natively(context, from, to, /*no_replace=*/false));
+    versions[""] = object.version;
+    Result<> ended = co_await end_rename(context, change, from, to, std::move(versions));
+    co_return ended;
+  }
+  if (store.renames && store.real_directories) {
+    LEAT_CO_CHECK_OK(
+        co_await source.rename(context, {.from = from.as_directory(), .to = to.as_directory()}));
+    Result<> ended = co_await end_rename(context, change, from, to, std::nullopt);
     co_return ended;
   }
   if (!change->directory) {

@@ -160,14 +160,21 @@ Task<Result<>> WritableFileSystem::rename_file(Context context, WrittenNodePtr n
 
 // Without an answer about the new name its version is not known, and its next save does not compare
 // it.
+Task<Result<SourceObject>> WritableFileSystem::rename_natively(Context context, Place from,
+                                                               Place to, bool no_replace) {
+  Source& source = *from.mount->source;
+  LEAT_CO_CHECK_OK(
+      co_await source.rename(context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
+  const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
+  co_return object.value_or(SourceObject());
+}
+
 Task<Result<SourceObject>> WritableFileSystem::rename_object(Context context, Place from, Place to,
                                                              bool no_replace) {
   Source& source = *from.mount->source;
   if (from.capabilities().renames) {
-    LEAT_CO_CHECK_OK(co_await source.rename(
-        context, {.from = from.key, .to = to.key, .no_replace = no_replace}));
-    const Result<SourceObject> object = co_await source.stat(context, {.key = to.key});
-    co_return object.value_or(SourceObject());
+    Result<SourceObject> renamed = co_await rename_natively(context, from, to, no_replace);
+    co_return renamed;
   }
   LEAT_CO_TRY(const SourceObject copied,
               co_await source.copy(context, {.from = from.key, .to = to.key}));
