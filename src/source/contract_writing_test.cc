@@ -238,6 +238,55 @@ TEST_P(WritingContract, AStreamsConditionIsLookedAtAtItsEnd) {
   EXPECT_EQ(content("f"), "first");
 }
 
+// The store copies the middle of the new object from the one that it replaces.
+TEST_P(WritingContract, CopiedPartsAreThere) {
+  RETURN_IF_ONLY_READ();
+  const std::string text = random_text(bucket_->takes_parts() ? 13'000'000 : 7'000'000, 6);
+  auto before = stream("d/a b+c");
+  ASSERT_TRUE(executor_.block_on(before->append({}, bytes_of(text))));
+  auto from = executor_.block_on(before->complete({}));
+  ASSERT_TRUE(from) << from.error().to_string();
+  auto begun = source().begin_write({from->key, {.version = from->version}});
+  if (!can().copies_parts) {
+    if (!begun) return;
+    const PartCopy all{from->key, from->version, {0, text.size()}};
+    auto refused = executor_.block_on((*begun)->copy_part({}, all, {}));
+    EXPECT_EQ(refused.error().code(), StatusCode::kUnsupported) << refused.error().to_string();
+    return;
+  }
+  ASSERT_TRUE(begun) << begun.error().to_string();
+  ObjectWriter& writer = **begun;
+  const std::string first = random_text(6'000'000, 7), last = "the end";
+  const ByteRange middle{5'500'001, 6'000'003};
+  ASSERT_TRUE(executor_.block_on(writer.append({}, bytes_of(first), {})));
+  auto copied = executor_.block_on(writer.copy_part({}, {from->key, from->version, middle}, {}));
+  ASSERT_TRUE(copied) << copied.error().to_string();
+  ASSERT_TRUE(executor_.block_on(writer.append({}, bytes_of(last), {})));
+  auto object = executor_.block_on(writer.complete({}, {}));
+  ASSERT_TRUE(object) << object.error().to_string();
+  EXPECT_EQ(object->size, first.size() + middle.size + last.size());
+  EXPECT_EQ(object->version, stat("d/a b+c")->version);
+  EXPECT_TRUE(content("d/a b+c") == first + text.substr(middle.offset, middle.size) + last);
+}
+
+TEST_P(WritingContract, PartOfAnotherVersionIsNotCopied) {
+  // Moto does not look at the condition of a copied part.
+  if (!can().copies_parts || GetParam() == "moto") return;
+  const std::string text = random_text(6'000'000, 8);
+  auto old = write("x", text);
+  ASSERT_TRUE(old && write("x", random_text(6'000'000, 9)));
+  auto begun = source().begin_write({root_ + "y"});
+  ASSERT_TRUE(begun);
+  // A part is sent in the background: a failure may come at the end.
+  auto done = executor_.block_on(
+      (*begun)->copy_part({}, {root_ + "x", old->version, {0, text.size()}}, {}));
+  StatusCode code =
+      done ? executor_.block_on((*begun)->complete({}, {})).error().code() : done.error().code();
+  EXPECT_EQ(code, StatusCode::kVersionChanged);
+  EXPECT_TRUE(executor_.block_on((*begun)->abort({}, {})));
+  EXPECT_EQ(content("y"), "not_found");
+}
+
 TEST_P(WritingContract, ACopyIsThere) {
   RETURN_IF_ONLY_READ();
   ASSERT_TRUE(write("from", "text"));

@@ -62,6 +62,8 @@ class MemorySource : public Source {
   uint64_t reads() const { return reads_; }
   uint64_t changes() const { return changes_; }
   uint64_t read_bytes() const { return read_bytes_; }
+  // Bytes of whole objects and parts; copied parts do not count.
+  uint64_t written_bytes() const { return written_bytes_; }
   // Reads that are blocked now.
   uint64_t blocked_reads() const { return blocked_reads_; }
 
@@ -124,6 +126,7 @@ class MemorySource : public Source {
                                    std::span<const std::byte> content) override {
     ++changes_;
     if (auto alive = context.check("write"); !alive) co_return Error(alive.error());
+    written_bytes_ += content.size();
     co_return write_now(request, {reinterpret_cast<const char*>(content.data()), content.size()});
   }
   Result<ObjectWriterPtr> begin_write(WriteRequest request) override {
@@ -169,7 +172,22 @@ class MemorySource : public Source {
       std::lock_guard lock(source_.mutex_);
       LEAT_CO_CHECK_OK(source_.ordered_failure(request_.key));
       content_.append(reinterpret_cast<const char*>(part.data()), part.size());
-      co_return Result<>();
+      source_.written_bytes_ += part.size();
+      co_return note_part(part.size());
+    }
+    Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts) override {
+      if (!source_.capabilities().copies_parts) {
+        co_return co_await ObjectWriter::copy_part(context, from, {});
+      }
+      ++source_.changes_;
+      if (auto alive = context.check("copy"); !alive) co_return alive;
+      std::string copied(from.range.size, '\0');
+      LEAT_CO_CHECK_OK(source_.read_now({from.key, from.range, from.version},
+                                        std::as_writable_bytes(std::span(copied))));
+      source_.read_bytes_ -= copied.size();
+      std::lock_guard lock(source_.mutex_);
+      content_ += copied;
+      co_return note_part(copied.size());
     }
     Task<Result<SourceObject>> complete(Context context, AttemptTimeouts) override {
       ++source_.changes_;
@@ -179,9 +197,18 @@ class MemorySource : public Source {
     Task<Result<>> abort(Context, AttemptTimeouts) override { co_return Result<>(); }
 
    private:
+    // As a store that looks at the sizes of parts when more follow.
+    Result<> note_part(uint64_t size) {
+      const bool was_small = last_part_ && *last_part_ < source_.capabilities().part_bytes_min;
+      last_part_ = size;
+      if (!was_small) return {};
+      return error(StatusCode::kInvalidArgument, "a part before this one is too small");
+    }
+
     MemorySource& source_;
     const WriteRequest request_;
     std::string content_;
+    std::optional<uint64_t> last_part_{};
   };
 
   SourceObject put_locked(std::string key, std::string content) {
@@ -317,7 +344,7 @@ class MemorySource : public Source {
   const size_t page_entries_;
   SourceCapabilities capabilities_;
   std::atomic<uint64_t> stats_ = 0, lists_ = 0, reads_ = 0, read_bytes_ = 0, blocked_reads_ = 0,
-                        changes_ = 0;
+                        changes_ = 0, written_bytes_ = 0;
 
   mutable std::mutex mutex_;
   std::map<std::string, Stored> objects_;

@@ -37,6 +37,11 @@ Task<Result<SourceObject>> Source::write(Context, WriteRequest, std::span<const 
   co_return only_read(*this);
 }
 
+Task<Result<>> ObjectWriter::copy_part(Context, PartCopy from, AttemptTimeouts) {
+  co_return error(StatusCode::kUnsupported,
+                  fmt::format("cannot copy a part of {}: the store copies none", from.key));
+}
+
 Result<ObjectWriterPtr> Source::begin_write(WriteRequest) {
   return only_read(*this);
 }

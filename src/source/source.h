@@ -43,8 +43,9 @@ struct SourceCapabilities {
   bool writes = false;           // objects and directories can be written and removed
   bool write_if_absent = false;  // write conditions that the store itself evaluates
   bool write_if_version = false;
-  bool copies = false;   // objects within the store; their bytes do not pass through this process
-  bool renames = false;  // atomically; also of directories where those are real
+  bool copies = false;  // objects within the store; their bytes do not pass through this process
+  bool copies_parts = false;  // a part of an object may be a range of another one (copy_part)
+  bool renames = false;       // atomically; also of directories where those are real
   // Maximum number of keys that one request removes.
   size_t removes_max = 1;
   // Keeps the attributes of a write, and stat() returns them.
@@ -170,6 +171,13 @@ struct RemoveRequest {
   AttemptTimeouts timeouts = {};
 };
 
+// Bytes of one version of an object, to be copied.
+struct PartCopy {
+  std::string key;
+  Version version;
+  ByteRange range;
+};
+
 // An object that is written in parts and is invisible before complete(). One call at a time.
 // Destroying a writer that is neither completed nor aborted aborts it in the background, if the
 // store can be reached then. part_writer.h cuts a stream of bytes into parts.
@@ -184,6 +192,11 @@ class ObjectWriter {
   // have at least part_bytes_min bytes.
   virtual Task<Result<>> append(Context context, std::span<const std::byte> part,
                                 AttemptTimeouts timeouts) = 0;
+  // Appends a part that the store copies from a range of this version. Size and repetition are as
+  // with append(). kNotFound or kVersionChanged where the object is another one by now;
+  // kUnsupported without SourceCapabilities::copies_parts. A failure may also be that of an earlier
+  // part, and one of this part may come with a later call.
+  virtual Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts timeouts);
   // Completes the object and returns what Source::write returns. The condition is evaluated now.
   virtual Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) = 0;
   virtual Task<Result<>> abort(Context context, AttemptTimeouts timeouts) = 0;

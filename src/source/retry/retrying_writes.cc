@@ -43,6 +43,15 @@ class RetryingSource::Writer : public ObjectWriter {
     co_return co_await source_->run_with_retry(std::move(context), operation, std::move(attempt));
   }
 
+  Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts timeouts) override {
+    Operation operation = make_operation(
+        0, timeouts, kStoreProcessingTime + upload_allowance(kUnsentParts * largest_part_));
+    Attempt<void> attempt = [this, &from](Context context, AttemptTimeouts timeouts) {
+      return inner_->copy_part(std::move(context), from, timeouts);
+    };
+    co_return co_await source_->run_with_retry(std::move(context), operation, std::move(attempt));
+  }
+
   Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) override {
     Operation operation = make_operation(
         0, timeouts, kStoreProcessingTime + upload_allowance(kUnsentParts * largest_part_));

@@ -85,6 +85,7 @@ typedef struct leat_abilities {
   uint8_t write_if_version;
   uint8_t repeats_parts; /* a part that failed with LEAT_UNAVAILABLE may be appended again */
   uint8_t copies;        /* by itself */
+  uint8_t copies_parts;  /* leat_writer_copy */
   uint8_t renames;
   uint8_t metadata;   /* keeps that of a leat_condition, and stat returns it */
   size_t removes_max; /* keys that one request of its own removes; more take more requests */
@@ -214,6 +215,14 @@ leat_request* leat_store_rename(const leat_store* store, leat_text from, leat_te
 leat_request* leat_store_remove(const leat_store* store, const leat_text* keys, size_t key_count,
                                 leat_terms terms, leat_done done, void* user);
 
+/* Bytes of one version of an object. */
+typedef struct leat_range {
+  leat_text key;
+  leat_text version;
+  uint64_t offset;
+  uint64_t size;
+} leat_range;
+
 /* An object in parts. Sends nothing; never null; whatever is wrong with key or condition is the
  * outcome of the first request. Requests of one writer follow one another. */
 leat_writer* leat_writer_open(const leat_store* store, leat_text key, leat_condition condition);
@@ -221,6 +230,10 @@ leat_writer* leat_writer_open(const leat_store* store, leat_text key, leat_condi
  * failure may be that of an earlier part, and then this part is not accepted. */
 leat_request* leat_writer_append(const leat_writer* writer, leat_text part, leat_terms terms,
                                  leat_done done, void* user);
+/* A part that the store copies from this version of an object. As for a part that is sent, a
+ * failure may be that of an earlier part. */
+leat_request* leat_writer_copy(const leat_writer* writer, leat_range from, leat_terms terms,
+                               leat_done done, void* user);
 /* Evaluates the condition. After a success only leat_writer_close may be called. */
 leat_request* leat_writer_finish(const leat_writer* writer, leat_terms terms, leat_done done,
                                  void* user);

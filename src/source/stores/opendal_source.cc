@@ -113,6 +113,7 @@ OpendalSource::OpendalSource(OpendalConfig config, StorePtr store, std::string_v
   capabilities_.write_if_absent = abilities.write_if_absent != 0;
   capabilities_.write_if_version = abilities.write_if_version != 0;
   capabilities_.copies = abilities.copies != 0;
+  capabilities_.copies_parts = abilities.copies_parts != 0;
   capabilities_.renames = abilities.renames != 0;
   capabilities_.attributes = abilities.metadata != 0;
   capabilities_.removes_max = abilities.removes_max;

@@ -55,6 +55,18 @@ class OpendalSource::Writer : public ObjectWriter {
     co_return Result<>();
   }
 
+  Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts timeouts) override {
+    source_metrics::write_requests.add();
+    Start start = [this, &from, &timeouts](Pending* pending) {
+      const leat_range range{as_text(from.key), as_text(from.version.value), from.range.offset,
+                             from.range.size};
+      return leat_writer_copy(writer_.get(), range, as_terms(timeouts), &on_done, pending);
+    };
+    Result<ResponsePtr> response = co_await source_->call(context, what_, timeouts.report, start);
+    if (!response) co_return Error(response.error());
+    co_return Result<>();
+  }
+
   Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) override {
     source_metrics::write_requests.add();
     Start start = [this, &timeouts](Pending* pending) {

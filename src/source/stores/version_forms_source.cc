@@ -5,8 +5,8 @@ namespace leat {
 
 Task<Result<SourceObject>> VersionFormsSource::stat(Context context, StatRequest request) {
   Result<SourceObject> found = co_await inner_->stat(context, request);
-  if (!found || !forms_.any() || found->kind != FileKind::kFile) co_return found;
-  if (auto known = forms_.listed(request.key, found->version)) {
+  if (!found || !forms_->any() || found->kind != FileKind::kFile) co_return found;
+  if (auto known = forms_->listed(request.key, found->version)) {
     found->version = *std::move(known);
     co_return found;
   }
@@ -14,7 +14,7 @@ Task<Result<SourceObject>> VersionFormsSource::stat(Context context, StatRequest
   if (!listed || listed->version == found->version || !VersionForms::agree(*listed, *found)) {
     co_return found;
   }
-  forms_.remember(name(), request.key, listed->version, found->version);
+  forms_->remember(name(), request.key, listed->version, found->version);
   found->version = listed->version;
   co_return found;
 }
@@ -34,14 +34,15 @@ Task<std::optional<SourceObject>> VersionFormsSource::find_listed(Context contex
 Task<bool> VersionFormsSource::is_form_of_present(Context context, ReadRequest request) {
   const StatRequest query{request.key, request.timeouts};
   Result<SourceObject> found = co_await inner_->stat(context, query);
-  if (!found || found->version == forms_.demanded(request.key, request.if_version)) co_return false;
+  if (!found || found->version == forms_->demanded(request.key, request.if_version))
+    co_return false;
   if (request.object_size != 0 && found->size != request.object_size) co_return false;
   // Listed after the HEAD: a consistent store would list later changes.
   const std::optional<SourceObject> listed = co_await find_listed(context, query);
   if (!listed || listed->version != request.if_version || !VersionForms::agree(*listed, *found)) {
     co_return false;
   }
-  forms_.remember(name(), request.key, listed->version, found->version);
+  forms_->remember(name(), request.key, listed->version, found->version);
   co_return true;
 }
 
@@ -63,7 +64,7 @@ Task<Result<>> VersionFormsSource::read_scattered(Context context, ReadRequest r
 
 Task<Result<>> VersionFormsSource::read_form(Context context, ReadRequest request, ReadOnce once) {
   ReadRequest attempt = request;
-  attempt.if_version = forms_.demanded(request.key, request.if_version);
+  attempt.if_version = forms_->demanded(request.key, request.if_version);
   Result<> done = co_await once(context, attempt);
   if (done || !request.if_version.known() || done.error().code() != StatusCode::kVersionChanged) {
     co_return done;
@@ -72,20 +73,48 @@ Task<Result<>> VersionFormsSource::read_form(Context context, ReadRequest reques
   if (request.progress.bytes() > 0) co_return done;
   const bool is_form = co_await is_form_of_present(context, request);
   if (!is_form) co_return done;
-  attempt.if_version = forms_.demanded(request.key, request.if_version);
+  attempt.if_version = forms_->demanded(request.key, request.if_version);
   Result<> again = co_await once(context, attempt);
   co_return again;
 }
 
 Task<Result<SourceObject>> VersionFormsSource::write(Context context, WriteRequest request,
                                                      std::span<const std::byte> content) {
-  request.condition.version = forms_.demanded(request.key, request.condition.version);
+  request.condition.version = forms_->demanded(request.key, request.condition.version);
   return inner_->write(std::move(context), std::move(request), content);
 }
 
+// Demands copied parts in the form that the store knows.
+class VersionFormsSource::Writer : public ObjectWriter {
+ public:
+  Writer(std::shared_ptr<const VersionForms> forms, ObjectWriterPtr inner)
+      : forms_(std::move(forms)), inner_(std::move(inner)) {}
+
+  bool is_retryable() const override { return inner_->is_retryable(); }
+  Task<Result<>> append(Context context, std::span<const std::byte> part,
+                        AttemptTimeouts timeouts) override {
+    return inner_->append(std::move(context), part, timeouts);
+  }
+  Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts timeouts) override {
+    from.version = forms_->demanded(from.key, from.version);
+    return inner_->copy_part(std::move(context), std::move(from), timeouts);
+  }
+  Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) override {
+    return inner_->complete(std::move(context), timeouts);
+  }
+  Task<Result<>> abort(Context context, AttemptTimeouts timeouts) override {
+    return inner_->abort(std::move(context), timeouts);
+  }
+
+ private:
+  const std::shared_ptr<const VersionForms> forms_;
+  const ObjectWriterPtr inner_;
+};
+
 Result<ObjectWriterPtr> VersionFormsSource::begin_write(WriteRequest request) {
-  request.condition.version = forms_.demanded(request.key, request.condition.version);
-  return inner_->begin_write(std::move(request));
+  request.condition.version = forms_->demanded(request.key, request.condition.version);
+  LEAT_TRY(ObjectWriterPtr inner, inner_->begin_write(std::move(request)));
+  return std::make_unique<Writer>(forms_, std::move(inner));
 }
 
 }  // namespace leat

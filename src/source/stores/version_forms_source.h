@@ -62,6 +62,7 @@ class VersionFormsSource : public Source {
   const SourcePtr& inner() const { return inner_; }
 
  private:
+  class Writer;
   using ReadOnce = std::function<Task<Result<>>(Context, ReadRequest)>;
 
   Task<Result<>> read_form(Context context, ReadRequest request, ReadOnce once);
@@ -72,7 +73,7 @@ class VersionFormsSource : public Source {
   Task<bool> is_form_of_present(Context context, ReadRequest request);
 
   const SourcePtr inner_;
-  VersionForms forms_;
+  const std::shared_ptr<VersionForms> forms_ = std::make_shared<VersionForms>();
 };
 
 }  // namespace leat

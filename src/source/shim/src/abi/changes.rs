@@ -6,7 +6,9 @@ use std::sync::Arc;
 use opendal::Buffer;
 
 use crate::abi::request::{Callback, not_utf8, one_entry, start};
-use crate::abi::types::{CCondition, Done, RequestHandle, StoreHandle, Terms, Text, WriterHandle};
+use crate::abi::types::{
+    CCondition, CRange, Done, RequestHandle, StoreHandle, Terms, Text, WriterHandle,
+};
 use crate::attempt::trace::Trace;
 use crate::core::page::Page;
 use crate::net::lanes;
@@ -152,6 +154,27 @@ pub unsafe extern "C" fn leat_writer_append(
             Err(failure) => Err(failure),
         };
         (appended.map(|()| Page::default()), trace)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leat_writer_copy(
+    writer: *const WriterHandle,
+    from: CRange,
+    terms: Terms,
+    done: Done,
+    user: *mut c_void,
+) -> *mut RequestHandle {
+    let writer = unsafe { &*writer }.0.clone();
+    let from = unsafe { from.range() };
+    start(Callback { done, user }, 0, async move {
+        let mut trace = Trace::default();
+        let copied = match (writer, from) {
+            (Ok(writer), Some(from)) => writer.copy(from, terms.timeouts(), &mut trace).await,
+            (Ok(_), None) => not_utf8(),
+            (Err(failure), _) => Err(failure),
+        };
+        (copied.map(|()| Page::default()), trace)
     })
 }
 

@@ -68,6 +68,7 @@ pub unsafe extern "C" fn leat_store_abilities(store: *const StoreHandle) -> Abil
         write_if_version: changes.if_version as u8,
         repeats_parts: changes.repeats_parts as u8,
         copies: changes.copies as u8,
+        copies_parts: changes.copies_parts as u8,
         renames: changes.renames as u8,
         metadata: changes.metadata as u8,
         removes_max: changes.removes_max,

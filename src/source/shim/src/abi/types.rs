@@ -12,7 +12,7 @@ use crate::core::failure::{Code, Failure};
 use crate::core::kinds::VersionKind;
 use crate::core::timeouts::Timeouts;
 use crate::store::open::Store;
-use crate::store::upload::{UserMetadata, Writer};
+use crate::store::upload::{CopiedRange, UserMetadata, Writer};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -49,6 +49,7 @@ pub struct Abilities {
     pub write_if_version: u8,
     pub repeats_parts: u8,
     pub copies: u8,
+    pub copies_parts: u8,
     pub renames: u8,
     pub metadata: u8,
     pub removes_max: usize,
@@ -141,6 +142,29 @@ impl CCondition {
                 .map(|(name, value)| (name.to_string(), value.to_string()))
                 .collect(),
         )
+    }
+}
+
+/// A range of a version of an object.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CRange {
+    pub key: Text,
+    pub version: Text,
+    pub offset: u64,
+    pub size: u64,
+}
+
+impl CRange {
+    /// Returns None if a text is not UTF-8.
+    pub unsafe fn range(self) -> Option<CopiedRange> {
+        let (key, version) = unsafe { self.key.string().zip(self.version.string()) }?;
+        Some(CopiedRange {
+            key,
+            version,
+            start: self.offset,
+            end: self.offset + self.size,
+        })
     }
 }
 

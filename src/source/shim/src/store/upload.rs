@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdfs_native::file::FileWriter;
-use opendal::options::WriteOptions;
-use opendal::raw::{OpWrite, Service, oio};
-use opendal::{Buffer, Metadata, MetadataBuilder};
+use opendal::options::{ReadOptions, WriteOptions};
+use opendal::raw::{OpRead, OpReader, OpWrite, Service, oio};
+use opendal::{Buffer, BytesRange, Metadata, MetadataBuilder};
 use tokio::sync::Mutex;
 
 use crate::attempt::exchange::Purpose;
@@ -24,6 +24,7 @@ use crate::core::failure::{Code, Failure};
 use crate::core::kinds::VersionKind;
 use crate::core::timeouts::Timeouts;
 use crate::store::open::Store;
+use crate::store::write_checks::unsupported;
 
 /// Parts of one object in flight: one connection does not fill most links.
 const PARTS_IN_FLIGHT: usize = 4;
@@ -92,6 +93,14 @@ impl Store {
 /// Names and values that a store keeps with an object.
 pub type UserMetadata = HashMap<String, String>;
 
+/// A range of a version of an object.
+pub struct CopiedRange {
+    pub key: String,
+    pub version: String,
+    pub start: u64,
+    pub end: u64,
+}
+
 /// An object that is being written.
 pub struct Upload {
     /// The temporary key until it is complete, if it is another one.
@@ -131,6 +140,23 @@ impl Upload {
                 let staged = self.staged.as_deref().unwrap_or_default();
                 bounded(timeouts.first_byte, append_to(hdfs, file, staged, part)).await
             }
+        }
+    }
+
+    /// Appends a part that the store itself copies from an object of this version.
+    async fn copy(&mut self, store: &Store, from: &CopiedRange) -> Result<(), Failure> {
+        match &mut self.bytes {
+            Bytes::Service(writer) if store.changes().copies_parts => {
+                let options = ReadOptions {
+                    range: (from.start..from.end).into(),
+                    if_match: Some(from.version.clone()),
+                    ..Default::default()
+                };
+                let (range, args, _): (BytesRange, OpRead, OpReader) = options.into();
+                let copied = writer.copy_from_dyn(&from.key, args, range).await;
+                copied.map_err(|error| explain(&error))
+            }
+            _ => Err(unsupported("copies no parts of objects")),
         }
     }
 
@@ -330,6 +356,23 @@ impl Writer {
         attempted
             .await
             .map_err(|failure| self.condition.explain(failure))
+    }
+
+    pub async fn copy(
+        &self,
+        from: CopiedRange,
+        timeouts: Timeouts,
+        trace: &mut Trace,
+    ) -> Result<(), Failure> {
+        self.store.check_change(&from.key)?;
+        let attempt = || async {
+            let mut state = self.state.lock().await;
+            let upload = state.upload.as_mut().ok_or_else(ended)?;
+            upload.copy(&self.store, &from).await?;
+            state.size += from.end - from.start;
+            Ok(())
+        };
+        self.store.attempt_once_only(trace, timeouts, attempt).await
     }
 
     pub async fn complete(&self, timeouts: Timeouts, trace: &mut Trace) -> Result<Entry, Failure> {

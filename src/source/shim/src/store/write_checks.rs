@@ -26,6 +26,8 @@ pub struct Changes {
     /// A part that failed may be sent again.
     pub repeats_parts: bool,
     pub copies: bool,
+    /// A part of an object may be a range of another one.
+    pub copies_parts: bool,
     pub renames: bool,
     /// It keeps the metadata of a write.
     pub metadata: bool,
@@ -51,6 +53,7 @@ impl Store {
                 },
                 repeats_parts: true,
                 copies: capability.copy,
+                copies_parts: capability.write_can_copy_from && kind == VersionKind::Etag,
                 renames: false,
                 metadata: capability.write_with_user_metadata,
                 // Google's batches have a special form that some of its servers do not accept.
