@@ -196,24 +196,49 @@ Result<> StagedFile::write_now(int fd, uint64_t offset, const Bytes& data) {
   return {};
 }
 
-Task<Result<bool>> StagedFile::change(Context context, std::function<Result<>(int fd)> call) {
+Task<Result<bool>> StagedFile::change(Context context, Note note,
+                                      std::function<Result<>(int fd)> call) {
   auto permit = co_await changing_.acquire(context, 1, "a change of a file");
   if (!permit) co_return Error(permit.error());
   if (is_sealed()) co_return false;
   // Counted first, so that a save that reads meanwhile does not take itself for complete.
-  ++changes_;
+  note_change(note);
   auto run = [&call, file = opened()] { return call(file->fd()); };
   const Result<> done = co_await executor_.blocking(run);
-  ++changes_;
+  note_change(note);
   if (!done) co_return Error(done.error());
   co_return true;
+}
+
+void StagedFile::note_change(const Note& note) {
+  std::lock_guard lock(mutex_);
+  note(changed_);
+  ++changes_;
+}
+
+void StagedFile::set_version(Version version) {
+  std::lock_guard lock(mutex_);
+  changed_.begin(std::move(version), base_size_);
+}
+
+UnchangedRanges StagedFile::begin_save() {
+  std::lock_guard lock(mutex_);
+  return changed_.begin_save();
+}
+
+void StagedFile::end_save(const std::optional<Version>& saved, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  changed_.end_save(saved, size);
 }
 
 Task<Result<bool>> StagedFile::write(Context context, uint64_t offset, Bytes data) {
   if (is_sealed()) co_return false;
   LEAT_CO_CHECK_OK(co_await fill(context));
   auto call = [offset, &data](int fd) { return write_now(fd, offset, data); };
-  Result<bool> written = co_await change(context, call);
+  const Note note = [offset, size = data.size()](ChangedRanges& changed) {
+    changed.note_write(offset, size);
+  };
+  Result<bool> written = co_await change(context, note, call);
   co_return written;
 }
 
@@ -225,13 +250,15 @@ Task<Result<bool>> StagedFile::truncate(Context context, uint64_t size) {
     std::lock_guard lock(mutex_);
     base_ = nullptr;
     filled_ = true;
+    changed_.note_size(0);
   }
   LEAT_CO_CHECK_OK(co_await fill(context));
   auto call = [size](int fd) -> Result<> {
     if (::ftruncate(fd, static_cast<off_t>(size)) == 0) return {};
     return error(failed("truncate"));
   };
-  Result<bool> done = co_await change(context, call);
+  const Note note = [size](ChangedRanges& changed) { changed.note_size(size); };
+  Result<bool> done = co_await change(context, note, call);
   co_return done;
 }
 
@@ -246,7 +273,8 @@ Task<Result<bool>> StagedFile::allocate(Context context, int mode, uint64_t offs
     if (result == 0) return {};
     return error(failed("allocate"));
   };
-  Result<bool> done = co_await change(context, call);
+  const Note note = [offset, size](ChangedRanges& changed) { changed.note_write(offset, size); };
+  Result<bool> done = co_await change(context, note, call);
   co_return done;
 }
 
@@ -312,6 +340,7 @@ std::shared_ptr<BackingFile> StagedFile::write_directly(
     const std::shared_ptr<StagedFile>& content) {
   std::lock_guard lock(content->mutex_);
   if (!content->is_filled() || content->is_sealed() || !content->file_) return nullptr;
+  content->changed_.give_up();
   if (content->direct_++ == 0) content->noted_ = traces_of(*content->file_, true);
   return std::make_shared<DirectWrites>(content, content->file_);
 }

@@ -27,6 +27,7 @@
 #include "runtime/semaphore.h"
 #include "runtime/task.h"
 #include "vfs/file_system.h"
+#include "vfs/writing/changed_ranges.h"
 
 namespace leat {
 
@@ -72,6 +73,13 @@ class StagedFile {
   Task<Result<bool>> allocate(Context context, int mode, uint64_t offset, uint64_t size);
   // Copies the version it began with, unless that was done.
   Task<Result<>> fill(Context context);
+
+  // The content is that of this version, and no change has begun.
+  void set_version(Version version);
+  // Around each save: returns what the store has already, by the last version that was set or
+  // saved. `saved`: the version with the content of this save, with `size` bytes.
+  UnchangedRanges begin_save();
+  void end_save(const std::optional<Version>& saved, uint64_t size);
 
   // Seals the content, after all changes that have begun; one that the kernel writes to is only
   // kept. `keep` makes it durable, with the page tables of its mappings clean, and returns how to
@@ -123,7 +131,10 @@ class StagedFile {
   Result<FilePtr> open_file();
   FilePtr opened() const;
   // Runs a change that may block, unless the content is sealed.
-  Task<Result<bool>> change(Context context, std::function<Result<>(int fd)> call);
+  // `note` is called before and after it, so that a save at the same time misses nothing.
+  using Note = std::function<void(ChangedRanges& changed)>;
+  Task<Result<bool>> change(Context context, Note note, std::function<Result<>(int fd)> call);
+  void note_change(const Note& note);
   std::shared_ptr<OpenFile> base() const;
   Result<Bytes> read_now(uint64_t offset, uint64_t size);
   static Result<> write_now(int fd, uint64_t offset, const Bytes& data);
@@ -135,7 +146,8 @@ class StagedFile {
 
   Executor& executor_;
   mutable std::mutex mutex_;  // leaf: down to base_
-  FilePtr file_;              // null while parked
+  ChangedRanges changed_{};
+  FilePtr file_;  // null while parked
   Reopen reopen_{};
   uint64_t kept_size_ = 0, kept_changes_ = 0;
   unsigned direct_ = 0;                   // holders of direct writes

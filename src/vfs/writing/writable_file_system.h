@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "runtime/gate.h"
+#include "source/part_plan.h"
 #include "vfs/file_system.h"
 #include "vfs/writing/upload_queue.h"
 #include "vfs/writing/write_journal.h"
@@ -198,6 +199,21 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   static WriteCondition condition_of(const WrittenNode& node);
   Task<Result<SourceObject>> send(Context context, Place place, WriteRequest request,
                                   std::shared_ptr<StagedFile> content);
+  // The same without a record of it. `same`: what the version of the condition has as well.
+  Task<Result<SourceObject>> send_repeatedly(Context context, Place place, WriteRequest request,
+                                             std::shared_ptr<StagedFile> content,
+                                             UnchangedRanges same);
+  Task<Result<SourceObject>> send_changed(Context context, Place place, WriteRequest request,
+                                          std::shared_ptr<StagedFile> content,
+                                          UnchangedRanges same);
+  // Sends some parts; the store copies the others from a version of the same key.
+  static Task<Result<SourceObject>> send_parts(Context context, Place place, WriteRequest request,
+                                               std::shared_ptr<StagedFile> content,
+                                               std::vector<PlannedPart> parts,
+                                               Version copied_version);
+  static Task<Result<>> append_range(Context context, ObjectWriter& writer,
+                                     const WriteRequest& request,
+                                     std::shared_ptr<StagedFile> content, ByteRange range);
   Task<Result<SourceObject>> send_once(Context context, Place place, WriteRequest request,
                                        std::shared_ptr<StagedFile> content, uint64_t size);
   // Returns whether the object in the store has this content. An error: that is not known.

@@ -69,8 +69,50 @@ class FaultyBucket : public MemorySource {
     co_return done;
   }
   using MemorySource::remove;
+  // Operations of a writer: "append", "copy_part", "complete", "abort".
+  Result<ObjectWriterPtr> begin_write(WriteRequest request) override {
+    const std::string key = request.key;
+    LEAT_TRY(ObjectWriterPtr inner, MemorySource::begin_write(std::move(request)));
+    return std::make_unique<Writer>(*this, key, std::move(inner));
+  }
 
  private:
+  class Writer : public ObjectWriter {
+   public:
+    Writer(FaultyBucket& bucket, std::string key, ObjectWriterPtr inner)
+        : bucket_(bucket), key_(std::move(key)), inner_(std::move(inner)) {}
+    bool is_retryable() const override { return inner_->is_retryable(); }
+    Task<Result<>> append(Context context, std::span<const std::byte> part,
+                          AttemptTimeouts timeouts) override {
+      LEAT_CO_CHECK_OK(call(bucket_.before, "append", key_));
+      Result<> done = co_await inner_->append(context, part, timeouts);
+      LEAT_CO_CHECK_OK(call(bucket_.after, "append", key_));
+      co_return done;
+    }
+    Task<Result<>> copy_part(Context context, PartCopy from, AttemptTimeouts timeouts) override {
+      LEAT_CO_CHECK_OK(call(bucket_.before, "copy_part", key_));
+      Result<> done = co_await inner_->copy_part(context, std::move(from), timeouts);
+      LEAT_CO_CHECK_OK(call(bucket_.after, "copy_part", key_));
+      co_return done;
+    }
+    Task<Result<SourceObject>> complete(Context context, AttemptTimeouts timeouts) override {
+      LEAT_CO_CHECK_OK(call(bucket_.before, "complete", key_));
+      Result<SourceObject> done = co_await inner_->complete(context, timeouts);
+      LEAT_CO_CHECK_OK(call(bucket_.after, "complete", key_));
+      co_return done;
+    }
+    Task<Result<>> abort(Context context, AttemptTimeouts timeouts) override {
+      LEAT_CO_CHECK_OK(call(bucket_.before, "abort", key_));
+      Result<> done = co_await inner_->abort(context, timeouts);
+      co_return done;
+    }
+
+   private:
+    FaultyBucket& bucket_;
+    const std::string key_;
+    const ObjectWriterPtr inner_;
+  };
+
   static Result<> call(const Hook& hook, std::string_view operation, const std::string& key) {
     return hook ? hook(operation, key) : Result<>();
   }

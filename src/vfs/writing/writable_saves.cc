@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "source/part_writer.h"
@@ -21,17 +20,8 @@ Counter saved_bytes("leat_vfs_saved_bytes_total",
                     "Bytes of written files that were saved to their store", "",
                     Stability::kExperimental);
 
-// Bytes that are read from a staged file at a time; larger files are sent in parts.
+// Bytes that are read from a staged file at a time.
 constexpr uint64_t kPieceBytes = PartWriter::kPartBytes;
-// The pause after the first attempt to send a file.
-constexpr Clock::duration kPause = std::chrono::milliseconds(20);
-
-std::vector<std::byte> contiguous(const Bytes& bytes) {
-  std::vector<std::byte> all(bytes.size());
-  bytes.copy_to(all);
-  return all;
-}
-
 }  // namespace
 
 std::shared_ptr<StagedFile> WritableFileSystem::staged_of(const WrittenNode& node) const {
@@ -122,6 +112,7 @@ Task<Result<bool>> WritableFileSystem::stage_version(Context context, WrittenNod
   if (empty) note_written(*node);
   std::lock_guard lock(nodes_.mutex());
   if (linked && nodes_.epoch() != epoch) co_return false;
+  if (!empty) staged->set_version(began);
   node->version = began;
   node->saved_changes = staged->changes();
   node->unsaved = empty;
@@ -258,71 +249,6 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
 WriteCondition WritableFileSystem::condition_of(const WrittenNode& node) {
   // After a lost answer the version is unknown, though there is one.
   return {.absent = !node.version.known() && !node.in_store, .version = node.version};
-}
-
-// After a failure with an unknown outcome, the object shows whether the write was done. The same
-// holds for a condition that failed, since a layer below may have repeated the request.
-Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place,
-                                                    WriteRequest request,
-                                                    std::shared_ptr<StagedFile> content) {
-  Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
-  // As far as the store compares.
-  const SourceCapabilities& store = place.capabilities();
-  WriteCondition& condition = request.condition;
-  condition.absent = condition.absent && store.write_if_absent;
-  if (!store.write_if_version) condition.version = {};
-  for (int attempt = 0; attempt < options_.save_attempts; ++attempt) {
-    sent = co_await send_once(context, place, request, content, content->size());
-    const bool conditional = condition.absent || condition.version.known();
-    if (sent || !conditional) co_return sent;
-    const StatusCode code = sent.error().code();
-    if (!is_unknown_outcome(code) && !is_condition_failure(code)) co_return sent;
-    Result<SourceObject> now = co_await place.mount->source->stat(context, {.key = place.key});
-    if (!now && now.error().code() != StatusCode::kNotFound) co_return sent;
-    const bool unchanged = now ? now->version == condition.version : condition.absent;
-    if (now && !unchanged) {
-      LEAT_CO_TRY(const bool ours, co_await is_saved(context, place, *now, content));
-      if (ours) co_return now;
-    }
-    if (is_condition_failure(code)) co_return sent;
-    if (!unchanged) co_return error(StatusCode::kVersionChanged, sent.error().to_string());
-    if (attempt + 1 == options_.save_attempts) break;
-    const Result<> slept = co_await sleep_for(context, kPause * (1 << attempt));
-    if (!slept) break;
-  }
-  co_return sent;
-}
-
-Task<Result<SourceObject>> WritableFileSystem::send_once(Context context, Place place,
-                                                         WriteRequest request,
-                                                         std::shared_ptr<StagedFile> content,
-                                                         uint64_t size) {
-  Source& source = *place.mount->source;
-  if (size <= kPieceBytes) {
-    LEAT_CO_TRY(const Bytes bytes, co_await content->read(context, 0, size));
-    const std::vector<std::byte> all = contiguous(bytes);
-    Result<SourceObject> object = co_await source.write(context, std::move(request), all);
-    co_return object;
-  }
-  LEAT_CO_TRY(PartWriter writer, PartWriter::begin(source, std::move(request), size));
-  Result<> sent;
-  for (uint64_t at = 0; at < size && sent; at += kPieceBytes) {
-    Result<Bytes> bytes = co_await content->read(context, at, std::min(kPieceBytes, size - at));
-    if (!bytes) {
-      sent = Error(bytes.error());
-      break;
-    }
-    for (const Slice& slice : bytes->slices()) {
-      if (sent) sent = co_await writer.append(context, slice.span());
-    }
-  }
-  if (sent) {
-    Result<SourceObject> object = co_await writer.complete(context);
-    if (object) co_return object;
-    sent = Error(object.error());
-  }
-  static_cast<void>(co_await writer.abort(Context::background()));
-  co_return Error(sent.error());
 }
 
 Task<> WritableFileSystem::publish(Context context, WrittenNodePtr node, Place place,
