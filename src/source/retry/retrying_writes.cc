@@ -73,7 +73,7 @@ class RetryingSource::Writer : public ObjectWriter {
 
  private:
   // Parts that an inner writer may have in flight when the next part or the end arrives.
-  static constexpr uint64_t kUnsentParts = 5;
+  static constexpr uint64_t kUnsentParts = 9;
 
   Operation make_operation(uint64_t bytes, AttemptTimeouts timeouts,
                            Clock::duration allowance) const {

@@ -226,7 +226,7 @@ typedef struct leat_range {
 /* An object in parts. Sends nothing; never null; whatever is wrong with key or condition is the
  * outcome of the first request. Requests of one writer follow one another. */
 leat_writer* leat_writer_open(const leat_store* store, leat_text key, leat_condition condition);
-/* The next part, of at least part_min bytes unless it is the last. Four parts may be in flight: a
+/* The next part, of at least part_min bytes unless it is the last. Eight parts may be in flight: a
  * failure may be that of an earlier part, and then this part is not accepted. */
 leat_request* leat_writer_append(const leat_writer* writer, leat_text part, leat_terms terms,
                                  leat_done done, void* user);

@@ -202,18 +202,44 @@ Task<Result<bool>> StagedFile::change(Context context, Note note,
   if (!permit) co_return Error(permit.error());
   if (is_sealed()) co_return false;
   // Counted first, so that a save that reads meanwhile does not take itself for complete.
-  note_change(note);
+  note_change(note, /*done=*/false);
   auto run = [&call, file = opened()] { return call(file->fd()); };
   const Result<> done = co_await executor_.blocking(run);
-  note_change(note);
+  note_change(note, /*done=*/true);
   if (!done) co_return Error(done.error());
   co_return true;
 }
 
-void StagedFile::note_change(const Note& note) {
+void StagedFile::note_change(const Note& note, bool done) {
   std::lock_guard lock(mutex_);
-  note(changed_);
+  note(*this, done);
   ++changes_;
+}
+
+uint64_t StagedFile::written_in_order() const {
+  std::lock_guard lock(mutex_);
+  return ordered_.ready();
+}
+
+void StagedFile::end_order() {
+  std::lock_guard lock(mutex_);
+  ordered_.close();
+}
+
+std::optional<ByteRange> StagedFile::take_part(uint64_t size) {
+  std::lock_guard lock(mutex_);
+  return ordered_.take(size);
+}
+
+std::optional<ByteRange> StagedFile::take_rest(uint64_t size) {
+  const uint64_t end = this->size();
+  std::lock_guard lock(mutex_);
+  return ordered_.take_rest(size, end);
+}
+
+bool StagedFile::is_order_intact() const {
+  std::lock_guard lock(mutex_);
+  return ordered_.is_intact();
 }
 
 void StagedFile::set_version(Version version) {
@@ -223,6 +249,7 @@ void StagedFile::set_version(Version version) {
 
 UnchangedRanges StagedFile::begin_save() {
   std::lock_guard lock(mutex_);
+  ordered_.close();
   return changed_.begin_save();
 }
 
@@ -235,8 +262,9 @@ Task<Result<bool>> StagedFile::write(Context context, uint64_t offset, Bytes dat
   if (is_sealed()) co_return false;
   LEAT_CO_CHECK_OK(co_await fill(context));
   auto call = [offset, &data](int fd) { return write_now(fd, offset, data); };
-  const Note note = [offset, size = data.size()](ChangedRanges& changed) {
-    changed.note_write(offset, size);
+  const Note note = [offset, size = data.size()](StagedFile& self, bool done) {
+    self.changed_.note_write(offset, size);
+    self.ordered_.note_write(offset, size, done);
   };
   Result<bool> written = co_await change(context, note, call);
   co_return written;
@@ -251,13 +279,17 @@ Task<Result<bool>> StagedFile::truncate(Context context, uint64_t size) {
     base_ = nullptr;
     filled_ = true;
     changed_.note_size(0);
+    ordered_.note_size(0);
   }
   LEAT_CO_CHECK_OK(co_await fill(context));
   auto call = [size](int fd) -> Result<> {
     if (::ftruncate(fd, static_cast<off_t>(size)) == 0) return {};
     return error(failed("truncate"));
   };
-  const Note note = [size](ChangedRanges& changed) { changed.note_size(size); };
+  const Note note = [size](StagedFile& self, bool) {
+    self.changed_.note_size(size);
+    self.ordered_.note_size(size);
+  };
   Result<bool> done = co_await change(context, note, call);
   co_return done;
 }
@@ -273,7 +305,11 @@ Task<Result<bool>> StagedFile::allocate(Context context, int mode, uint64_t offs
     if (result == 0) return {};
     return error(failed("allocate"));
   };
-  const Note note = [offset, size](ChangedRanges& changed) { changed.note_write(offset, size); };
+  const bool clears = (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0;
+  const Note note = [offset, size, clears](StagedFile& self, bool) {
+    self.changed_.note_write(offset, size);
+    if (clears) self.ordered_.note_write(offset, size, /*done=*/false);
+  };
   Result<bool> done = co_await change(context, note, call);
   co_return done;
 }
@@ -341,6 +377,7 @@ std::shared_ptr<BackingFile> StagedFile::write_directly(
   std::lock_guard lock(content->mutex_);
   if (!content->is_filled() || content->is_sealed() || !content->file_) return nullptr;
   content->changed_.give_up();
+  content->ordered_.close();
   if (content->direct_++ == 0) content->noted_ = traces_of(*content->file_, true);
   return std::make_shared<DirectWrites>(content, content->file_);
 }

@@ -28,6 +28,7 @@
 #include "runtime/task.h"
 #include "vfs/file_system.h"
 #include "vfs/writing/changed_ranges.h"
+#include "vfs/writing/ordered_writes.h"
 
 namespace leat {
 
@@ -54,7 +55,9 @@ class StagedFile {
         file_(file ? std::make_shared<const File>(std::move(file)) : nullptr),
         base_(std::move(base)),
         base_size_(size),
-        filled_(base_ == nullptr) {}
+        filled_(base_ == nullptr) {
+    ordered_ = OrderedWrites(base_ == nullptr);
+  }
 
   uint64_t size() const;
   // Number of changes so far. A caller that saved the content compares it to find later ones.
@@ -80,6 +83,14 @@ class StagedFile {
   // saved. `saved`: the version with the content of this save, with `size` bytes.
   UnchangedRanges begin_save();
   void end_save(const std::optional<Version>& saved, uint64_t size);
+
+  // For an upload that begins before the first save (OrderedWrites). written_in_order() is 0 where
+  // none can begin, and from the first save on.
+  uint64_t written_in_order() const;
+  void end_order();
+  std::optional<ByteRange> take_part(uint64_t size);
+  std::optional<ByteRange> take_rest(uint64_t size);
+  bool is_order_intact() const;
 
   // Seals the content, after all changes that have begun; one that the kernel writes to is only
   // kept. `keep` makes it durable, with the page tables of its mappings clean, and returns how to
@@ -131,10 +142,11 @@ class StagedFile {
   Result<FilePtr> open_file();
   FilePtr opened() const;
   // Runs a change that may block, unless the content is sealed.
-  // `note` is called before and after it, so that a save at the same time misses nothing.
-  using Note = std::function<void(ChangedRanges& changed)>;
+  // `note` is called before it and when it is `done`, so that a save meanwhile misses nothing. The
+  // caller holds the mutex.
+  using Note = std::function<void(StagedFile& self, bool done)>;
   Task<Result<bool>> change(Context context, Note note, std::function<Result<>(int fd)> call);
-  void note_change(const Note& note);
+  void note_change(const Note& note, bool done);
   std::shared_ptr<OpenFile> base() const;
   Result<Bytes> read_now(uint64_t offset, uint64_t size);
   static Result<> write_now(int fd, uint64_t offset, const Bytes& data);
@@ -147,6 +159,7 @@ class StagedFile {
   Executor& executor_;
   mutable std::mutex mutex_;  // leaf: down to base_
   ChangedRanges changed_{};
+  OrderedWrites ordered_{false};
   FilePtr file_;  // null while parked
   Reopen reopen_{};
   uint64_t kept_size_ = 0, kept_changes_ = 0;

@@ -336,6 +336,7 @@ Task<Result<NodeAttributes>> WritableFileSystem::set_attributes(Context context,
   {
     const WallTime now = options_.wall_clock();
     std::lock_guard lock(nodes_.mutex());
+    end_stream(*node);
     if (change.mode) node->mode = *change.mode;
     if (change.uid) node->uid = *change.uid;
     if (change.gid) node->gid = *change.gid;

@@ -20,6 +20,7 @@
 #include "runtime/gate.h"
 #include "source/part_plan.h"
 #include "vfs/file_system.h"
+#include "vfs/writing/part_stream.h"
 #include "vfs/writing/upload_queue.h"
 #include "vfs/writing/write_journal.h"
 #include "vfs/writing/written_file.h"
@@ -197,15 +198,33 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   // Returns what the store has under the node's name, as far as we know. The caller holds the
   // nodes' mutex.
   static WriteCondition condition_of(const WrittenNode& node);
+  // `stream`: an upload of this content that has begun.
   Task<Result<SourceObject>> send(Context context, Place place, WriteRequest request,
-                                  std::shared_ptr<StagedFile> content);
+                                  std::shared_ptr<StagedFile> content,
+                                  std::shared_ptr<PartStream> stream = nullptr);
   // The same without a record of it. `same`: what the version of the condition has as well.
   Task<Result<SourceObject>> send_repeatedly(Context context, Place place, WriteRequest request,
                                              std::shared_ptr<StagedFile> content,
-                                             UnchangedRanges same);
+                                             UnchangedRanges same,
+                                             std::shared_ptr<PartStream> stream);
   Task<Result<SourceObject>> send_changed(Context context, Place place, WriteRequest request,
-                                          std::shared_ptr<StagedFile> content,
-                                          UnchangedRanges same);
+                                          std::shared_ptr<StagedFile> content, UnchangedRanges same,
+                                          std::shared_ptr<PartStream> stream);
+  // A new file that is written in order is sent meanwhile (writable_streams.cc). Called after each
+  // write; does not block.
+  void stream_written(const WrittenNodePtr& node);
+  // Returns null if the store gets the file by its save, or later.
+  std::shared_ptr<PartStream> begin_stream(const WrittenNodePtr& node,
+                                           const std::shared_ptr<StagedFile>& content);
+  // Its next save sends the whole file. The caller holds the nodes' mutex.
+  static void end_stream(WrittenNode& node);
+  // Returns the upload if it makes the object of this save. Else the request gets the attributes
+  // that the node has without it.
+  std::shared_ptr<PartStream> take_stream(WrittenNode& node, std::shared_ptr<PartStream> stream,
+                                          const std::shared_ptr<StagedFile>& content,
+                                          WriteRequest& request);
+  static WriteCondition compared_condition(WriteCondition condition,
+                                           const SourceCapabilities& store);
   // Sends some parts; the store copies the others from a version of the same key.
   static Task<Result<SourceObject>> send_parts(Context context, Place place, WriteRequest request,
                                                std::shared_ptr<StagedFile> content,
@@ -426,7 +445,8 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
   WrittenNodes nodes_;
   std::multiset<std::string> own_changes_;  // paths; guarded by the nodes' mutex
   Semaphore tree_{kTreeChangesMax};
-  Gate fills_;
+  const PartStream::Slots streams_ = std::make_shared<std::atomic<int>>(0);
+  Gate fills_;  // and parts of streams
   std::stop_source fills_stop_;
   std::mutex journal_mutex_;  // held while the journal is opened
   std::unique_ptr<WriteJournal> journal_;

@@ -28,6 +28,7 @@ class FaultyBucket : public MemorySource {
 
   Hook before{};  // an error: the operation is not done
   Hook after{};   // an error: the operation is done, and the answer is lost
+  std::atomic<int> open_writers = 0;
   SourceCapabilities changed = MemorySource::capabilities();
 
   const SourceCapabilities& capabilities() const override { return changed; }
@@ -80,7 +81,10 @@ class FaultyBucket : public MemorySource {
   class Writer : public ObjectWriter {
    public:
     Writer(FaultyBucket& bucket, std::string key, ObjectWriterPtr inner)
-        : bucket_(bucket), key_(std::move(key)), inner_(std::move(inner)) {}
+        : bucket_(bucket), key_(std::move(key)), inner_(std::move(inner)) {
+      ++bucket_.open_writers;
+    }
+    ~Writer() override { --bucket_.open_writers; }
     bool is_retryable() const override { return inner_->is_retryable(); }
     Task<Result<>> append(Context context, std::span<const std::byte> part,
                           AttemptTimeouts timeouts) override {

@@ -32,7 +32,11 @@ std::shared_ptr<StagedFile> WritableFileSystem::staged_of(const WrittenNode& nod
 void WritableFileSystem::note_written(WrittenNode& node) {
   const WallTime now = options_.wall_clock();
   std::lock_guard lock(nodes_.mutex());
-  node.mtime = node.ctime = now;
+  if (node.stream && node.stream->is_intact()) {
+    node.stream->note_write(now);
+  } else {
+    node.mtime = node.ctime = now;
+  }
 }
 
 std::shared_ptr<BackingFile> WritableFileSystem::write_directly(const WrittenNodePtr& node) const {
@@ -176,6 +180,7 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   WriteRequest request;
   WriteCondition& wanted = request.condition;
   std::optional<ContentDigest> attempted;
+  std::shared_ptr<PartStream> stream;
   note_direct_writes(*node);
   {
     std::lock_guard lock(nodes_.mutex());
@@ -186,6 +191,8 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
     }
     if (!node->linked) co_return Result<>();
     content = node->staged;
+    stream = std::exchange(node->stream, nullptr);
+    content->end_order();
     changes = content->changes();
     parent = node->parent;
     name = node->name;
@@ -202,9 +209,10 @@ Task<Result<>> WritableFileSystem::save_locked(Context context, WrittenNodePtr n
   }
   if (is_behind(place)) LEAT_CO_CHECK_OK(co_await drain(context, below_root(place.path)));
   request.key = place.key;
+  stream = take_stream(*node, std::move(stream), content, request);
   LEAT_CO_CHECK_OK(co_await content->fill(context));
   if (content->is_direct()) LEAT_CO_CHECK_OK(co_await content->synchronise());
-  Result<SourceObject> object = co_await send(context, place, request, content);
+  Result<SourceObject> object = co_await send(context, place, request, content, std::move(stream));
   if (!object && is_condition_failure(object.error().code()) && attempted) {
     LEAT_CO_TRY(const std::optional<SourceObject> ours,
                 co_await find_attempt(context, place, *attempted));
@@ -345,7 +353,10 @@ void WritableFileSystem::drop_saved(const WrittenNodePtr& node) {
     const bool dirty = node->linked && node->is_dirty();
     const bool waits = node->linked && node->queued != 0;
     const bool is_needed = node->opens > 0 || node->fills > 0 || dirty || waits;
-    if (!is_needed) dropped = std::move(node->staged);
+    if (!is_needed) {
+      end_stream(*node);
+      dropped = std::move(node->staged);
+    }
     // From here on its directory shows what the store has.
     if (dropped && node->parent) ++node->parent->changes;
     if (node->opens == 0 && !dirty && waits && node->staged) {

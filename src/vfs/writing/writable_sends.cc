@@ -36,12 +36,13 @@ std::vector<std::byte> contiguous(const Bytes& bytes) {
 
 Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place,
                                                     WriteRequest request,
-                                                    std::shared_ptr<StagedFile> content) {
+                                                    std::shared_ptr<StagedFile> content,
+                                                    std::shared_ptr<PartStream> stream) {
   UnchangedRanges same = content->begin_save();
   // The name may show another version by now.
   if (same.version != request.condition.version) same = {};
-  Result<SourceObject> sent =
-      co_await send_repeatedly(context, place, std::move(request), content, std::move(same));
+  Result<SourceObject> sent = co_await send_repeatedly(context, place, std::move(request), content,
+                                                       std::move(same), std::move(stream));
   if (sent) {
     content->end_save(sent->version, sent->size);
   } else {
@@ -55,15 +56,14 @@ Task<Result<SourceObject>> WritableFileSystem::send(Context context, Place place
 Task<Result<SourceObject>> WritableFileSystem::send_repeatedly(Context context, Place place,
                                                                WriteRequest request,
                                                                std::shared_ptr<StagedFile> content,
-                                                               UnchangedRanges same) {
+                                                               UnchangedRanges same,
+                                                               std::shared_ptr<PartStream> stream) {
   Result<SourceObject> sent = error(StatusCode::kInternal, "nothing was sent");
-  // As far as the store compares.
-  const SourceCapabilities& store = place.capabilities();
-  WriteCondition& condition = request.condition;
-  condition.absent = condition.absent && store.write_if_absent;
-  if (!store.write_if_version) condition.version = {};
+  request.condition = compared_condition(std::move(request.condition), place.capabilities());
+  const WriteCondition& condition = request.condition;
   for (int attempt = 0; attempt < options_.save_attempts; ++attempt) {
-    sent = co_await send_changed(context, place, request, content, same);
+    sent = co_await send_changed(context, place, request, content, same,
+                                 std::exchange(stream, nullptr));
     const bool conditional = condition.absent || condition.version.known();
     if (sent || !conditional) co_return sent;
     const StatusCode code = sent.error().code();
@@ -121,7 +121,12 @@ Task<Result<SourceObject>> WritableFileSystem::send_once(Context context, Place 
 Task<Result<SourceObject>> WritableFileSystem::send_changed(Context context, Place place,
                                                             WriteRequest request,
                                                             std::shared_ptr<StagedFile> content,
-                                                            UnchangedRanges same) {
+                                                            UnchangedRanges same,
+                                                            std::shared_ptr<PartStream> stream) {
+  if (stream) {
+    LEAT_CO_TRY(const std::optional<SourceObject> object, co_await stream->finish(context));
+    if (object) co_return *object;
+  }
   const uint64_t size = content->size();
   const SourceCapabilities store = place.capabilities();
   std::vector<PlannedPart> parts;

@@ -61,6 +61,7 @@ Task<Result<>> WrittenFile::write(Context context, uint64_t offset, Bytes data) 
     LEAT_CO_TRY(done, co_await staged->write(context, offset, data));
   }
   files_.note_written(*node_);
+  files_.stream_written(node_);
   co_return Result<>();
 }
 

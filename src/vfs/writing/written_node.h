@@ -16,6 +16,7 @@
 
 namespace leat {
 
+class PartStream;
 class WrittenFile;
 
 struct ContentDigest {
@@ -86,6 +87,8 @@ struct WrittenNode {
   bool unsaved = false;  // beside the content: a new file, or new attributes
   // The newest pending change of its content, or of the directory itself; 0: none.
   uint64_t queued = 0;
+  // The upload of `staged` that has begun before its save; null: none.
+  std::shared_ptr<PartStream> stream{};
   std::weak_ptr<WrittenFile> file{};  // its open file
   uint32_t opens = 0;
 

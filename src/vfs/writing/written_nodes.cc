@@ -5,6 +5,8 @@
 #include <ranges>
 #include <utility>
 
+#include "vfs/writing/part_stream.h"
+
 namespace leat {
 
 WrittenNodes::WrittenNodes(std::function<void(NodeId, uint64_t)> forget_below)
@@ -56,6 +58,12 @@ void WrittenNodes::unlink(WrittenNode& node) {
   for (const WrittenName& more : node.more_names) more.parent->children.erase(more.name);
   node.more_names.clear();
   node.linked = false;
+  if (!node.stream) return;
+  if (const std::optional<WallTime> last = node.stream->last_write()) {
+    node.mtime = node.ctime = *last;
+  }
+  std::exchange(node.stream, nullptr)->stop();
+  if (node.staged) node.staged->end_order();
 }
 
 void WrittenNodes::unlink(WrittenNode& node, const WrittenNode& parent, std::string_view name) {

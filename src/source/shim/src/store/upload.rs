@@ -27,7 +27,7 @@ use crate::store::open::Store;
 use crate::store::write_checks::unsupported;
 
 /// Parts of one object in flight: one connection does not fill most links.
-const PARTS_IN_FLIGHT: usize = 4;
+const PARTS_IN_FLIGHT: usize = 8;
 /// Time limit of background clean-up.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 /// With pauses that double, 25 s in all.
