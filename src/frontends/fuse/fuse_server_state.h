@@ -19,7 +19,7 @@
 #include "frontends/fuse/pending_requests.h"
 #include "frontends/fuse/takeover_records.h"
 #include "runtime/gate.h"
-#include "vfs/writing/write_outcome.h"
+#include "vfs/writing/staged/write_outcome.h"
 
 namespace leat {
 

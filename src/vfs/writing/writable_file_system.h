@@ -20,7 +20,7 @@
 #include "runtime/gate.h"
 #include "source/part_plan.h"
 #include "vfs/file_system.h"
-#include "vfs/writing/part_stream.h"
+#include "vfs/writing/staged/part_stream.h"
 #include "vfs/writing/upload_queue.h"
 #include "vfs/writing/write_journal.h"
 #include "vfs/writing/written_file.h"

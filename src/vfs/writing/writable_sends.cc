@@ -9,8 +9,8 @@
 #include "source/part_writer.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
+#include "vfs/writing/staged/write_outcome.h"
 #include "vfs/writing/writable_file_system.h"
-#include "vfs/writing/write_outcome.h"
 
 namespace leat {
 namespace {

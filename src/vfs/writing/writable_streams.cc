@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "catalog/mount_table.h"
-#include "vfs/writing/part_stream.h"
+#include "vfs/writing/staged/part_stream.h"
 #include "vfs/writing/writable_file_system.h"
 
 namespace leat {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// New files whose parts leave while a program writes them (write=through).
+// New files: parts leave while a program writes them (write=through).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "vfs/writing/part_stream.h"
+#include "vfs/writing/staged/part_stream.h"
 #include "vfs/writing/writable_rig_test.h"
 
 namespace leat {

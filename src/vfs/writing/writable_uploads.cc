@@ -8,8 +8,8 @@
 #include "catalog/mount_table.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
+#include "vfs/writing/staged/write_outcome.h"
 #include "vfs/writing/writable_file_system.h"
-#include "vfs/writing/write_outcome.h"
 
 namespace leat {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "runtime/semaphore.h"
 #include "vfs/file_system.h"
-#include "vfs/writing/staged_file.h"
+#include "vfs/writing/staged/staged_file.h"
 
 namespace leat {
 

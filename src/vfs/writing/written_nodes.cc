@@ -5,7 +5,7 @@
 #include <ranges>
 #include <utility>
 
-#include "vfs/writing/part_stream.h"
+#include "vfs/writing/staged/part_stream.h"
 
 namespace leat {
 

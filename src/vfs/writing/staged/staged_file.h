@@ -27,8 +27,8 @@
 #include "runtime/semaphore.h"
 #include "runtime/task.h"
 #include "vfs/file_system.h"
-#include "vfs/writing/changed_ranges.h"
-#include "vfs/writing/ordered_writes.h"
+#include "vfs/writing/staged/changed_ranges.h"
+#include "vfs/writing/staged/ordered_writes.h"
 
 namespace leat {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/writing/part_stream.h"
+#include "vfs/writing/staged/part_stream.h"
 
 #include <utility>
 #include <vector>
 
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
-#include "vfs/writing/write_outcome.h"
+#include "vfs/writing/staged/write_outcome.h"
 
 namespace leat {
 namespace {

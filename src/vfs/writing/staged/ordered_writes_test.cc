@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/writing/ordered_writes.h"
+#include "vfs/writing/staged/ordered_writes.h"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(OrderedWrites, ChangeOfTakenBytesIsFound) {
     EXPECT_EQ(writes.ready(), 20u);
     if (kind == 0) writes.note_write(9, 1, /*done=*/false);
     if (kind == 1) writes.note_size(9);
-    // One that began before the bytes were taken.
+    // A write that began before the bytes were taken.
     if (kind == 2) writes.note_write(5, 1, /*done=*/true);
     EXPECT_FALSE(writes.is_intact()) << kind;
     EXPECT_EQ(writes.ready(), 0u) << kind;

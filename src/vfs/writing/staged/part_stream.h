@@ -16,7 +16,7 @@
 #include "runtime/semaphore.h"
 #include "source/part_writer.h"
 #include "source/source.h"
-#include "vfs/writing/staged_file.h"
+#include "vfs/writing/staged/staged_file.h"
 
 namespace leat {
 

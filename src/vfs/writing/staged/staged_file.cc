@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/writing/staged_file.h"
+#include "vfs/writing/staged/staged_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

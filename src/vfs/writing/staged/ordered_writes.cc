@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/writing/ordered_writes.h"
+#include "vfs/writing/staged/ordered_writes.h"
 
 #include <algorithm>
 

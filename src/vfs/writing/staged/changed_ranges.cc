@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vfs/writing/changed_ranges.h"
+#include "vfs/writing/staged/changed_ranges.h"
 
 #include <algorithm>
 #include <utility>
