@@ -102,6 +102,12 @@ NodeAttributes WritableFileSystem::describe(const WrittenNode& node, NodeAttribu
   return below;
 }
 
+bool WritableFileSystem::must_find(const WrittenNode& parent, const WrittenNode& node) const {
+  if (needs_below(node)) return true;
+  const bool is_stored = node.in_store || !node.is_directory();
+  return !node.former.empty() && !node.staged && is_stored && must_learn(parent, node.name);
+}
+
 NodeAttributes WritableFileSystem::known_below(const WrittenNode& node) const {
   if (node.below == 0) return {};
   const auto known = below_->try_attributes(node.below);
@@ -248,8 +254,8 @@ std::optional<Result<NodeAttributes>> WritableFileSystem::try_lookup(NodeId id,
     parent = nodes_.find(id);
     if (!parent) return forgotten(id);
     const WrittenNodePtr node = nodes_.child(*parent, name);
-    if (node && needs_below(*node)) return std::nullopt;
     if (node && node->is_own()) {
+      if (must_find(*parent, *node)) return std::nullopt;
       ++node->lookups;
       return describe(*node, known_below(*node));
     }
@@ -279,11 +285,15 @@ Task<Result<NodeAttributes>> WritableFileSystem::lookup(Context context, NodeId 
     {
       std::lock_guard lock(nodes_.mutex());
       renamed = nodes_.child(*parent, name);
-      if (renamed && !needs_below(*renamed)) renamed = nullptr;
+      if (renamed && !must_find(*parent, *renamed)) renamed = nullptr;
     }
     if (renamed) {
       LEAT_CO_CHECK_OK(co_await find_below(context, renamed));
-      continue;
+      co_await learn_attributes(context, parent, name);
+      std::lock_guard lock(nodes_.mutex());
+      if (nodes_.child(*parent, name) != renamed || !renamed->is_own()) continue;
+      ++renamed->lookups;
+      co_return describe(*renamed, known_below(*renamed));
     }
     const uint64_t changes = changes_of(*parent);  // first: the directory may be renamed
     LEAT_CO_TRY(const NodeId directory, co_await find_below(context, parent));

@@ -136,6 +136,9 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
     return !node.former.empty() && !node.staged && node.below == 0 &&
            (node.in_store || !node.is_directory());
   }
+  // Returns whether the same holds, or its attributes are not known. The caller holds the nodes'
+  // mutex.
+  bool must_find(const WrittenNode& parent, const WrittenNode& node) const;
   // Gives the answer of the file system below, which has a lookup count, to a node of ours.
   // Returns nothing if names in `parent` have changed since `changes`: the answer may be old.
   std::optional<Result<NodeAttributes>> adopt(const WrittenNodePtr& parent, std::string_view name,

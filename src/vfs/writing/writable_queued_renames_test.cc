@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Renames that the store gets later: what it has, and what it gets under the name before.
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "vfs/writing/write_behind_test.h"
 
@@ -38,6 +39,33 @@ TEST_F(QueuedRenames, StoredFileIsRenamedAtOnce) {
     EXPECT_EQ(rig->peek(kRootNode, "old"), 0u);
   });
   EXPECT_EQ(rig->keys(), "new");
+}
+
+// After a restart the store has to be asked for what the node was.
+TEST_F(QueuedRenames, AttributesStayAfterARestart) {
+  writing.bucket->changed.attributes = true;
+  const auto link = rig->executor.block_on(
+      rig->changes().make_symlink(Context::background(), kRootNode, "link", "target", {}));
+  ASSERT_TRUE(link);
+  put("file", "hello");
+  ASSERT_TRUE(rig->set(node("file"), {.mode = 0600}));
+  ASSERT_TRUE(rig->drain());
+  ASSERT_EQ(rig->rename(kRootNode, "link", kRootNode, "moved"), "ok");
+  ASSERT_EQ(rig->rename(kRootNode, "file", kRootNode, "other"), "ok");
+  expect_in_all_states([&] {
+    const Result<NodeAttributes> moved = rig->lookup(kRootNode, "moved");
+    ASSERT_TRUE(moved) << moved.error().to_string();
+    EXPECT_TRUE(S_ISLNK(moved->mode));
+    const Result<std::string> target =
+        rig->executor.block_on(rig->changes().read_symlink(Context::background(), moved->node));
+    EXPECT_EQ(target.value_or("(none)"), "target");
+    rig->files->forget(moved->node, 1);
+    const Result<NodeAttributes> other = rig->lookup(kRootNode, "other");
+    ASSERT_TRUE(other) << other.error().to_string();
+    EXPECT_EQ(other->mode & 07777, 0600u);
+    EXPECT_EQ(other->uid, 7u);
+    rig->files->forget(other->node, 1);
+  });
 }
 
 TEST_F(QueuedRenames, SentFileIsRenamedAfterWhatIsBefore) {

@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +39,7 @@ class FaultyBucket : public MemorySource {
     const std::string key = request.key;
     LEAT_CO_CHECK_OK(call(before, "stat", key));
     Result<SourceObject> done = co_await MemorySource::stat(context, std::move(request));
+    if (done) done->attributes = kept(key);
     LEAT_CO_CHECK_OK(call(after, "stat", key));
     co_return done;
   }
@@ -44,14 +47,17 @@ class FaultyBucket : public MemorySource {
                                    std::span<const std::byte> content) override {
     const std::string key = request.key;
     LEAT_CO_CHECK_OK(call(before, "write", key));
+    const PosixAttributes attributes = request.attributes;
     Result<SourceObject> done = co_await MemorySource::write(context, std::move(request), content);
+    if (done) keep(key, std::make_shared<PosixAttributes>(attributes));
     LEAT_CO_CHECK_OK(call(after, "write", key));
     co_return done;
   }
   Task<Result<SourceObject>> copy(Context context, CopyRequest request) override {
-    const std::string key = request.to;
+    const std::string key = request.to, from = request.from;
     LEAT_CO_CHECK_OK(call(before, "copy", key));
     Result<SourceObject> done = co_await MemorySource::copy(context, std::move(request));
+    if (done) keep(key, kept(from));
     LEAT_CO_CHECK_OK(call(after, "copy", key));
     co_return done;
   }
@@ -121,10 +127,28 @@ class FaultyBucket : public MemorySource {
     return hook ? hook(operation, key) : Result<>();
   }
 
+  // Attributes, where the test says that the store keeps them.
+  std::shared_ptr<const PosixAttributes> kept(const std::string& key) {
+    std::lock_guard lock(attributes_mutex_);
+    const auto found = attributes_.find(key);
+    return changed.attributes && found != attributes_.end() ? found->second : nullptr;
+  }
+  void keep(const std::string& key, std::shared_ptr<const PosixAttributes> attributes) {
+    std::lock_guard lock(attributes_mutex_);
+    attributes_[key] = std::move(attributes);
+  }
+
+  Task<Result<>> rename_one(Context context, RenameRequest request) {
+    const std::string from = request.from, to = request.to;
+    Result<> done = co_await MemorySource::rename(context, std::move(request));
+    if (done) keep(to, kept(from));
+    co_return done;
+  }
+
   // A directory is renamed with all keys below it.
   Task<Result<>> rename_all(Context context, RenameRequest request) {
     if (!request.from.ends_with('/')) {
-      Result<> done = co_await MemorySource::rename(context, std::move(request));
+      Result<> done = co_await rename_one(context, std::move(request));
       co_return done;
     }
     ListRequest list{.prefix = request.from, .recursive = true};
@@ -133,11 +157,14 @@ class FaultyBucket : public MemorySource {
     for (const SourceObject& object : page.objects) keys.push_back(object.key);
     for (const std::string& key : keys) {
       RenameRequest one{.from = key, .to = request.to + key.substr(request.from.size())};
-      Result<> moved = co_await MemorySource::rename(context, std::move(one));
+      Result<> moved = co_await rename_one(context, std::move(one));
       if (!moved && key != request.from) co_return moved;
     }
     co_return Result<>();
   }
+
+  std::mutex attributes_mutex_;  // leaf
+  std::map<std::string, std::shared_ptr<const PosixAttributes>> attributes_;
 };
 
 // Returns "ok", or the name of the error.
