@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 NAMES = ["a", "b", "c", "dir", "dir/a", "dir/b", "dir/in", "dir/in/a", "other", "other/a"]
+DIRECTORIES = ["dir", "dir/in", "other"]
 SIZE_MAX = 200_000
 ATTEMPTS = {
     "create": 3, "write": 6, "append": 3, "truncate": 3, "unlink": 2, "mkdir": 2, "rmdir": 1,
@@ -109,17 +110,17 @@ class Folder:
         return found
 
 
-def some_operation(chance):
+def some_operation(chance, names=NAMES, directories=DIRECTORIES):
     """An operation with its words, drawn by `chance`."""
-    name, slot = chance.choice(NAMES), chance.randrange(3)
+    name, slot = chance.choice(names), chance.randrange(3)
     data = chance.randbytes(chance.choice([0, 1, 100, 4096, chance.randrange(SIZE_MAX // 2)]))
     offset = chance.choice([0, 4096, chance.randrange(SIZE_MAX)])
     return chance.choice([
         ("create", name, chance.random() < 0.3), ("create", name, False),
         ("write", name, offset, data), ("write", name, 0, data),
         ("append", name, data), ("truncate", name, chance.randrange(SIZE_MAX)), ("unlink", name),
-        ("mkdir", name), ("mkdir", chance.choice(["dir", "dir/in", "other"])), ("rmdir", name),
-        ("rename", name, chance.choice(NAMES)), ("read", name), ("list", chance.choice(["", name])),
+        ("mkdir", name), ("mkdir", chance.choice(directories)), ("rmdir", name),
+        ("rename", name, chance.choice(names)), ("read", name), ("list", chance.choice(["", name])),
         ("stat", name), ("open", slot, name), ("write_open", slot, offset, data),
         ("read_open", slot), ("truncate_open", slot, chance.randrange(SIZE_MAX)),
         ("fsync", slot), ("close", slot),
