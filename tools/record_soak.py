@@ -27,13 +27,14 @@ page store has to stand, and the fuzzers. The ordinary tests do a little of each
 | LEAT_… | what, by default |
 |---|---|
 | TEST_SCALE | end-to-end tests, 20 times as long |
+| SOAK_FSX_OPERATIONS | of fsx, each of five seeds on two stores, 1,000,000 |
 | TORTURE_KILLS | rounds of kill -9, 1,000 |
 | TORTURE_POWER_CUTS | rounds of power cuts, 200 |
 | TORTURE_DAMAGES | damaged directories, 500 |
 | TORTURE_FAULT_STEP | a failing disk call every so many calls, 1 |
 | TORTURE_CAPACITY_MS | capacity sampled every 10 ms for so long, 60,000 |
 | FUZZ_SECONDS | of each fuzzer, 120 |
-| TORTURE_SEED | repeats a run of the middle five |
+| TORTURE_SEED | repeats a run of the torture tests |
 
 One of them alone: `LEAT_TORTURE_KILLS=1000 build/dev/src/cache/leat_cache_test
 --gtest_filter='Kill.At*'`; the others are `PowerCut.*`, `Damage.*`, `*FaultSweep*`,
