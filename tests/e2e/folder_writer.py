@@ -22,7 +22,7 @@ SET_BEFORE_NS = 1_200_000_000 * 10**9
 
 
 def prepare(root):
-    """What all processes share."""
+    """Makes the shared files."""
     os.makedirs(root / "shared" / "in")
     (root / "shared" / "blocks").write_bytes(bytes(WRITERS * BLOCKS * BLOCK))
     (root / "shared" / "log").write_bytes(b"")
@@ -31,7 +31,7 @@ def prepare(root):
 
 
 def described(path):
-    """What has to be the same of a file: directories and links have modes of their own on S3."""
+    """Returns the attributes to compare. Directories and links have modes of their own on S3."""
     found = os.lstat(path)
     kind = stat.S_IFMT(found.st_mode)
     if kind != stat.S_IFREG:
@@ -41,7 +41,7 @@ def described(path):
 
 
 def tree(root):
-    """Path -> what it is and its content. Of the shared log the records, in any order."""
+    """Path -> attributes and content. The content of the shared log is its records, sorted."""
     found = {}
     for at, directories, files in os.walk(root):
         for name in directories + files:
