@@ -14,11 +14,12 @@
 namespace leat {
 namespace {
 
-constexpr const char* kReadme =
+constexpr const char* kReadmeBegin =
     "This directory tells about the folder that it is in, which Leat shows. It is in no listing\n"
     "and no part of the data: find, cp -r, rsync and du do not see it. Each look is of this "
     "moment.\n"
-    "\n"
+    "\n";
+constexpr const char* kReadmeFiles =
     "  status    this mount, as JSON: source, options, freshness, what it uses of the kernel,\n"
     "            what is cached of it, and how reads were answered\n"
     "  errors    why paths could not be looked up, listed, read or changed: a line of JSON each,\n"
@@ -28,6 +29,22 @@ constexpr const char* kReadme =
     "\n"
     "Of one file: getfattr -d FILE, and getfattr -n user.leat.last_error FILE.\n"
     "To be without it: leat mount --no-inspection. A name .leat in the store hides it.\n";
+
+// The kernel itself answers EROFS in a mount that is `ro`, so `errors` has no line of it.
+std::string readme_text(const InspectionView& view) {
+  std::string text = kReadmeBegin;
+  if (!view.mounts.empty() && view.mounts.front().read_only) {
+    const MountView& mount = view.mounts.front();
+    text += fmt::format(
+        "This mount is read-only, since it was not made with --writable: each change fails with\n"
+        "EROFS (Read-only file system), without a line in `errors`. To change files here:\n"
+        "  leat umount {0} && leat mount --writable {1} {0}\n"
+        "or write to the store: leat cp FILE {1}\n"
+        "\n",
+        mount.path, mount.source);
+  }
+  return text + kReadmeFiles;
+}
 
 std::string time_text(WallTime time) {
   const auto part = std::chrono::floor<std::chrono::milliseconds>(time);
@@ -149,7 +166,7 @@ std::string status_text(const std::string& folder, const FileSystem& files,
 
 std::vector<VirtualFile> inspection_files(std::string folder, const FileSystem& files,
                                           std::function<InspectionView()> view) {
-  return {{"README", [] { return std::string(kReadme); }},
+  return {{"README", [view] { return readme_text(view()); }},
           {"errors", [&files] { return errors_text(files); }},
           {"metrics",
            [folder, view] {

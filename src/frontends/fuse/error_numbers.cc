@@ -67,4 +67,8 @@ bool worth_logging(StatusCode code) {
   }
 }
 
+bool is_refusal(StatusCode code) {
+  return code == StatusCode::kReadOnly || code == StatusCode::kCrossDevice;
+}
+
 }  // namespace leat

@@ -47,6 +47,10 @@ void reply_error(FuseServerState& server, fuse_req_t request, NodeId node, const
           "{}{}", status.to_string(),
           *suppressed > 0 ? fmt::format(" ({} more such lines suppressed)", *suppressed) : "");
     }
+  } else if (is_refusal(status.code())) {
+    // Programs expect them, and often hide the reason from the user.
+    server.file_system.record_error(node, name, status, caller_of(request));
+    if (server.log_limiter.admit()) log::info("{}", status.to_string());
   } else if (status.code() == StatusCode::kVersionChanged) {
     server.file_system.record_caller(node, caller_of(request));
   }

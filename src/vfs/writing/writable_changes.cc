@@ -34,7 +34,9 @@ Result<WritableFileSystem::Place> WritableFileSystem::place_in(const std::string
     if (nearer) place.mount = mount;
   }
   if (!place.mount) {
-    return error(StatusCode::kReadOnly, fmt::format("nothing is mounted at {}", directory));
+    return error(
+        StatusCode::kReadOnly,
+        fmt::format("nothing is mounted at {}; 'leat mount' shows a store there", directory));
   }
   if (place.mount->snapshot) {
     return error(StatusCode::kReadOnly,
@@ -45,8 +47,10 @@ Result<WritableFileSystem::Place> WritableFileSystem::place_in(const std::string
   place.directory_key = directory_key_in_mount(*place.mount, directory);
   place.key = place.directory_key + std::string(name);
   if (!place.capabilities().writes) {
-    return error(StatusCode::kReadOnly, fmt::format("cannot change {}: {}", place.path,
-                                                    place.mount->source->why_read_only(place.key)));
+    return error(StatusCode::kReadOnly,
+                 fmt::format("cannot change {}: {}; change it in its store, and "
+                             "'leat refresh' shows that",
+                             place.path, place.mount->source->why_read_only(place.key)));
   }
   return place;
 }

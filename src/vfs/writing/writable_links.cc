@@ -72,7 +72,8 @@ Task<Result<NodeAttributes>> WritableLinks::link(Context context, NodeId id, Nod
   PosixFiles* const posix = to.mount->source->posix();
   if (posix == nullptr || node->is_directory()) {
     co_return error(StatusCode::kUnsupported,
-                    fmt::format("cannot link {}: {} has no hard links and no special files",
+                    fmt::format("cannot link {}: {} has no hard links and no special files; copy "
+                                "the file, or make a symbolic link",
                                 to.path, to.mount->source->name()));
   }
   // The store has to have the file.
@@ -82,8 +83,9 @@ Task<Result<NodeAttributes>> WritableLinks::link(Context context, NodeId id, Nod
     LEAT_CO_CHECK_OK(co_await files_.prepare_store(context, place));
   }
   if (from.mount->entry.path != to.mount->entry.path) {
-    co_return error(StatusCode::kCrossDevice,
-                    fmt::format("{} and {} are in different mounts", from.path, to.path));
+    co_return error(
+        StatusCode::kCrossDevice,
+        fmt::format("{} and {} are in different mounts; copy the file", from.path, to.path));
   }
   LEAT_CO_TRY(const SourceObject object,
               co_await posix->link(context, {.from = from.key, .to = to.key}));

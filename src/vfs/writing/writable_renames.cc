@@ -21,7 +21,8 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   }
   if (from.mount->entry.path != to.mount->entry.path) {
     co_return error(StatusCode::kCrossDevice,
-                    fmt::format("{} and {} are in different mounts", from.path, to.path));
+                    fmt::format("{} and {} are in different mounts; copy it and remove it",
+                                from.path, to.path));
   }
   LEAT_CO_TRY(const WrittenNodes::Hold held, co_await named(context, op.parent, op.name));
   const WrittenNodePtr& node = held.node();

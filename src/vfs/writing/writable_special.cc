@@ -20,7 +20,8 @@ Task<Result<NodeAttributes>> WritableFileSystem::make_node(Context context, Node
   PosixFiles* const posix = place.mount->source->posix();
   if (posix == nullptr) {
     co_return error(StatusCode::kUnsupported,
-                    fmt::format("cannot make {}: {} has no hard links and no special files",
+                    fmt::format("cannot make {}: {} has no hard links and no special files; make "
+                                "it in a local directory",
                                 place.path, place.mount->source->name()));
   }
   LEAT_CO_CHECK_OK(co_await require_missing(context, id, name, place));
