@@ -150,7 +150,10 @@ class StagedFile {
     }
     if (fsync(file_.fd()) != 0) return Error(status_from_errno(errno, "cannot sync " + path_));
     struct stat there;
-    if (!absent_ && stat(path_.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
+    // A link to a directory is replaced where links are shown as such.
+    const int found =
+        access_ == FileAccess::kExact ? lstat(path_.c_str(), &there) : stat(path_.c_str(), &there);
+    if (!absent_ && found == 0 && S_ISDIR(there.st_mode)) {
       return error(StatusCode::kIsDirectory,
                    fmt::format("cannot write {}: there is a directory", path_));
     }

@@ -155,6 +155,14 @@ TEST_F(LocalPosixFiles, AWriteKeepsTheOtherNames) {
   EXPECT_NE(inode("a"), before) << "replaced as a whole";
 }
 
+TEST_F(LocalPosixFiles, WriteReplacesLinkToDirectory) {
+  fs::create_directory(folder_ / "d");
+  ASSERT_TRUE(make("to_d", S_IFLNK | 0777, "d"));
+  EXPECT_EQ(outcome(write("to_d", "text")), "ok");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder_ / "to_d")));
+  EXPECT_EQ(outcome(write("d", "text")), "is_directory");
+}
+
 TEST_F(LocalPosixFiles, LinkIsNotFollowedByAChange) {
   put("f", "1");
   fs::permissions(folder_ / "f", fs::perms(0600));
