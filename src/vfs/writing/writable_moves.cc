@@ -171,7 +171,8 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
     {
       std::lock_guard lock(nodes_.mutex());
       taken = !node->in_store;
-      replaces = replaced && replaced->in_store;
+      // Until a pending rename of it is sent, the store has it elsewhere.
+      replaces = replaced && replaced->in_store && replaced->former.empty();
     }
     // The store may have made it before its change was withdrawn.
     if (!taken) put_back(*withdrawn);

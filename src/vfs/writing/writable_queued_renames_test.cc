@@ -187,6 +187,21 @@ TEST_F(QueuedRenames, TargetIsReplaced) {
   EXPECT_EQ(rig->stored("a"), "(none)");
 }
 
+// The store has the replaced directory under its name before, and so not yet under this one.
+TEST_F(QueuedRenames, RenamedTargetIsReplacedByNew) {
+  rig->bucket().put("x/", "");
+  ASSERT_EQ(rig->rename(kRootNode, "x", kRootNode, "a"), "ok");
+  const NodeId made = rig->make_directory(kRootNode, "d")->node;
+  ASSERT_EQ(rig->rename(kRootNode, "d", kRootNode, "a"), "ok");
+  EXPECT_EQ(node("a"), made);
+  put("f", "hello", made);
+  expect_in_all_states([&] {
+    EXPECT_EQ(rig->list(kRootNode), "a/");
+    EXPECT_EQ(rig->list(node("a")), "f:5");
+    EXPECT_EQ(rig->peek(kRootNode, "x"), 0u);
+  });
+}
+
 TEST_F(QueuedRenames, OpenFilesGoOn) {
   rig->bucket().put("d/read", "hello");
   rig->bucket().put("d/written", "hello");
