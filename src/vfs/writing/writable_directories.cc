@@ -11,7 +11,8 @@
 namespace leat {
 namespace {
 
-// Objects of a directory that is renamed while its program waits. More take too long for one call.
+// Objects of a directory that is renamed without the journal. More are renamed as in mode `back`, so
+// that a crash in the middle is no loss.
 constexpr size_t kCopiedMax = 1000;
 constexpr uint64_t kCopiesAtOnce = 64;
 // Names in one request.
@@ -64,13 +65,23 @@ Task<Result<WritableFileSystem::CopiedNamesPtr>> WritableFileSystem::list_to_cop
       copied->names.push_back(object.key.substr(prefix.size()));
     }
     request.token = page.next_token;
-    if (copied->names.size() > names_max || page.skipped > 0) {
+    if (page.skipped > 0) {
       co_return error(StatusCode::kCrossDevice,
-                      fmt::format("{} cannot rename directories, and {} has more than {} names to "
-                                  "copy; copy it and remove it",
-                                  source.name(), from.path, names_max));
+                      fmt::format("{} cannot rename directories, and {} has names that no folder "
+                                  "shows; rename it in its store",
+                                  source.name(), from.path));
     }
-  } while (!request.token.empty());
+    copied->is_partial = copied->names.size() > names_max;
+  } while (!request.token.empty() && !copied->is_partial);
+  co_return copied;
+}
+
+Task<Result<WritableFileSystem::CopiedNamesPtr>> WritableFileSystem::list_few_to_copy(
+    Context context, WrittenNodePtr node, Place from) {
+  const SourceCapabilities store = from.capabilities();
+  const bool renames = store.renames && store.real_directories;
+  if (!node->is_directory() || renames || !store.copies) co_return CopiedNamesPtr();
+  Result<CopiedNamesPtr> copied = co_await list_to_copy(context, from, kCopiedMax);
   co_return copied;
 }
 
@@ -108,9 +119,10 @@ Task<> WritableFileSystem::copy_some(Context context, Place from, Place to, Copi
 Task<Result<>> WritableFileSystem::remove_names(Context context, Place directory,
                                                 CopiedNamesPtr copied) {
   RemoveRequest unneeded;
-  for (size_t at = 0; at < copied->names.size(); ++at) {
-    unneeded.keys.push_back(directory.key + "/" + copied->names[at]);
-    if (unneeded.keys.size() < kRemovedAtOnce && at + 1 < copied->names.size()) continue;
+  // The marker of a directory goes after its names: some servers keep it until then.
+  for (size_t left = copied->names.size(); left > 0; --left) {
+    unneeded.keys.push_back(directory.key + "/" + copied->names[left - 1]);
+    if (unneeded.keys.size() < kRemovedAtOnce && left > 1) continue;
     RemoveRequest request = std::exchange(unneeded, {});
     LEAT_CO_CHECK_OK(co_await directory.mount->source->remove(context, std::move(request)));
   }
@@ -118,8 +130,13 @@ Task<Result<>> WritableFileSystem::remove_names(Context context, Place directory
 }
 
 Task<Result<>> WritableFileSystem::copy_directory(Context context, WrittenNodePtr directory,
-                                                  Place from, Place to) {
-  LEAT_CO_TRY(const CopiedNamesPtr copied, co_await list_to_copy(context, from, kCopiedMax));
+                                                  Place from, Place to, CopiedNamesPtr copied) {
+  if (copied->is_partial) {
+    co_return error(StatusCode::kCrossDevice,
+                    fmt::format("{} cannot rename directories, and {} has more than {} names to "
+                                "copy; copy it and remove it",
+                                from.mount->source->name(), from.path, kCopiedMax));
+  }
   LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
   co_await copy_names(context, from, to, copied);
   if (copied->failure) {

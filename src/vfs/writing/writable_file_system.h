@@ -290,8 +290,6 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
       Context context, std::vector<WrittenNodePtr> nodes);
   // Returns the files below it that are being written.
   std::vector<WrittenNodePtr> staged_below(const WrittenNode& directory) const;
-  Task<Result<>> rename_in_store(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
-                                 Place from, Place to, bool no_replace);
   Task<Result<>> rename_file(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
                              Place from, Place to, bool no_replace);
   // By the store's own rename.
@@ -299,20 +297,28 @@ class WritableFileSystem : public FileSystem, public NamespaceChanges {
                                                     bool no_replace);
   static Task<Result<SourceObject>> rename_object(Context context, Place from, Place to,
                                                   bool no_replace);
-  Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
-                                  Place from, Place to);
   Task<Result<>> require_empty(Context context, WrittenNodePtr directory, Place place);
-  // The same by copies (writable_directories.cc).
-  Task<Result<>> copy_directory(Context context, WrittenNodePtr directory, Place from, Place to);
   // Names below a directory: "a/b", and "" for itself.
   struct CopiedNames {
     std::vector<std::string> names{};  // what there was to copy
+    bool is_partial = false;           // there are more names
     std::map<std::string, Version> versions{};
     std::optional<Status> failure{};
   };
   using CopiedNamesPtr = std::shared_ptr<CopiedNames>;
-  // kCrossDevice if there are more than `names_max`.
+  // Ends after `names_max` names. kCrossDevice if there are names that cannot be copied.
   static Task<Result<CopiedNamesPtr>> list_to_copy(Context context, Place from, size_t names_max);
+  // The same for a rename of a directory while its program waits. Null: it is done without copies.
+  Task<Result<CopiedNamesPtr>> list_few_to_copy(Context context, WrittenNodePtr node, Place from);
+  Task<Result<>> rename_in_store(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
+                                 Place from, Place to, bool no_replace, CopiedNamesPtr copied);
+  Task<Result<>> rename_directory(Context context, WrittenNodePtr node, WrittenNodePtr replaced,
+                                  Place from, Place to, CopiedNamesPtr copied);
+  // The same by copies (writable_directories.cc).
+  Task<Result<>> copy_directory(Context context, WrittenNodePtr directory, Place from, Place to,
+                                CopiedNamesPtr copied);
+  // Waits until the store has a rename that is pending.
+  Task<Result<>> await_rename(Context context, Place from, Place to);
   Task<> copy_names(Context context, Place from, Place to, CopiedNamesPtr copied);
   // Ends at the first failure.
   Task<> copy_some(Context context, Place from, Place to, CopiedNamesPtr copied);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store cannot do: each refusal says why, and how to go on.
+// Changes that a store cannot do: each refusal has the reason and the remedy.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

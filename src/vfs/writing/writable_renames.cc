@@ -44,9 +44,16 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   std::vector<WrittenNodePtr> changing = staged_below(*node);
   if (!node->is_directory()) changing = {node};
   if (replaced && !replaced->is_directory()) changing.push_back(replaced);
-  const auto permits = co_await acquire_changing(context, std::move(changing));
+  auto permits = co_await acquire_changing(context, std::move(changing));
   if (!permits) co_return Error(permits.error());
   RenamedBehind behind{.done = is_behind(from) || is_behind(to)};
+  CopiedNamesPtr copied;
+  bool waits = false;
+  if (!behind.done) {
+    LEAT_CO_TRY(copied, co_await list_few_to_copy(context, node, from));
+    waits = copied && copied->is_partial && !options_.journal_directory.empty();
+    behind.done = waits;
+  }
   Result<Semaphore::Permit> tree;
   if (behind.done) {
     tree = co_await enter_tree(context, node->is_directory() ? kTreeChangesMax : 1);
@@ -56,7 +63,8 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
     LEAT_CO_TRY(behind, co_await rename_behind(context, node, replaced, from, to));
   }
   if (!behind.done) {
-    LEAT_CO_CHECK_OK(co_await rename_in_store(context, node, replaced, from, to, op.no_replace));
+    LEAT_CO_CHECK_OK(
+        co_await rename_in_store(context, node, replaced, from, to, op.no_replace, copied));
   }
   {
     std::lock_guard lock(nodes_.mutex());
@@ -84,17 +92,31 @@ Task<Result<>> WritableFileSystem::rename(Context context, RenameOp op) {
   }
   note_changed(*parent);
   note_changed(*new_parent);
-  co_return Result<>();
+  if (!waits || !behind.pending) co_return Result<>();
+  // Its names may be changed meanwhile.
+  permits->clear();
+  tree = Semaphore::Permit();
+  Result<> renamed = co_await await_rename(context, from, to);
+  co_return renamed;
+}
+
+// The rename is durable on this host. The next daemon goes on with it after a crash.
+Task<Result<>> WritableFileSystem::await_rename(Context context, Place from, Place to) {
+  const Result<> renamed = co_await drain(context, below_root(to.path));
+  if (renamed) co_return Result<>();
+  co_return error(renamed.error().with_context(
+      fmt::format("{} has its new name {} here, and the store gets it later ('leat flush' waits)",
+                  from.path, to.path)));
 }
 
 Task<Result<>> WritableFileSystem::rename_in_store(Context context, WrittenNodePtr node,
                                                    WrittenNodePtr replaced, Place from, Place to,
-                                                   bool no_replace) {
+                                                   bool no_replace, CopiedNamesPtr copied) {
   if (!node->is_directory()) {
     Result<> renamed = co_await rename_file(context, node, replaced, from, to, no_replace);
     co_return renamed;
   }
-  Result<> renamed = co_await rename_directory(context, node, replaced, from, to);
+  Result<> renamed = co_await rename_directory(context, node, replaced, from, to, copied);
   // Names below it may be cached from another directory that had the path.
   catalog_.invalidate(from.path);
   catalog_.invalidate(to.path);
@@ -184,7 +206,8 @@ Task<Result<SourceObject>> WritableFileSystem::rename_object(Context context, Pl
 }
 
 Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNodePtr node,
-                                                    WrittenNodePtr replaced, Place from, Place to) {
+                                                    WrittenNodePtr replaced, Place from, Place to,
+                                                    CopiedNamesPtr copied) {
   if (is_at_or_below(to.path, from.path)) {
     co_return error(StatusCode::kInvalidArgument,
                     fmt::format("{} cannot be moved into itself", from.path));
@@ -209,7 +232,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
     RenameRequest request{.from = from.as_directory(), .to = to.as_directory()};
     renamed = co_await source.rename(context, std::move(request));
   } else {
-    renamed = co_await copy_directory(context, node, from, to);
+    renamed = co_await copy_directory(context, node, from, to, copied);
   }
   catalog_.invalidate(from.path);
   catalog_.invalidate(to.path);
