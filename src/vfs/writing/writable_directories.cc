@@ -11,8 +11,8 @@
 namespace leat {
 namespace {
 
-// Objects of a directory that is renamed without the journal. More are renamed as in mode `back`, so
-// that a crash in the middle is no loss.
+// Objects of a directory that is renamed without the journal. More are renamed as in mode `back`,
+// so that a crash in the middle is no loss.
 constexpr size_t kCopiedMax = 1000;
 constexpr uint64_t kCopiesAtOnce = 64;
 // Names in one request.
