@@ -384,8 +384,8 @@ Task<Result<>> WritableFileSystem::remove_behind(Context context, WrittenNodePtr
   {
     std::lock_guard lock(nodes_.mutex());
     // It may also be pending under an earlier name.
-    in_store = in_store || node->in_store || node->version.known() || uploads_->has_renames(path) ||
-               WrittenNodes::is_renamed(*node);
+    in_store = in_store || node->in_store || node->replaces || node->version.known() ||
+               uploads_->has_renames(path) || WrittenNodes::is_renamed(*node);
   }
   for (const UploadQueue::Withdrawn& one : *withdrawn) {
     in_store = in_store || one.begun || one.change->kind == ChangeKind::kRemove;

@@ -145,12 +145,13 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
   Moves moves;
   QueuedChangePtr unneeded;  // the replaced directory; it is this one from now on
   bool replaces = false;     // the store has it
+  bool follows = false;      // the store gets it first, by a pending rename
   for (bool taken = false; !taken;) {
     bool in_store, is_simple = true;
     uint64_t made, made_before = 0;
     {
       std::lock_guard lock(nodes_.mutex());
-      in_store = node->in_store;
+      in_store = node->in_store || node->replaces;
       made = node->queued;
       if (replaced) {
         made_before = replaced->queued;
@@ -173,6 +174,7 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
       taken = !node->in_store;
       // Until a pending rename of it is sent, the store has it elsewhere.
       replaces = replaced && replaced->in_store && replaced->former.empty();
+      follows = replaced && (!replaced->former.empty() || replaced->replaces);
     }
     // The store may have made it before its change was withdrawn.
     if (!taken) put_back(*withdrawn);
@@ -204,6 +206,7 @@ Task<Result<WritableFileSystem::RenamedBehind>> WritableFileSystem::rename_direc
   moves.settle = [&] {
     if (removal) parent->removed[node->name] = removal->number;
     node->in_store = replaces;
+    node->replaces = follows;
   };
   LEAT_CO_CHECK_OK(co_await commit_moves(std::move(moves)));
   co_return RenamedBehind();

@@ -202,6 +202,27 @@ TEST_F(QueuedRenames, RenamedTargetIsReplacedByNew) {
   });
 }
 
+TEST_F(QueuedRenames, NewOverRenamedMovesOn) {
+  rig->bucket().put("x/", "");
+  ASSERT_EQ(rig->rename(kRootNode, "x", kRootNode, "a"), "ok");
+  ASSERT_TRUE(rig->make_directory(kRootNode, "d"));
+  ASSERT_EQ(rig->rename(kRootNode, "d", kRootNode, "a"), "ok");
+  // The store gets the first rename, and then fails.
+  std::atomic<int> markers = 0;
+  writing.bucket->before = [&](std::string_view operation, const std::string& key) -> Result<> {
+    if (operation != "write" || key != "a/" || ++markers == 1) return {};
+    return error(StatusCode::kUnavailable, "no answer");
+  };
+  EXPECT_FALSE(rig->drain());
+  EXPECT_EQ(rig->stored("x/"), "(none)");
+  ASSERT_EQ(rig->rename(kRootNode, "a", kRootNode, "b"), "ok");
+  EXPECT_EQ(rig->list(kRootNode), "b/");
+  writing.bucket->before = {};
+  ASSERT_TRUE(rig->drain());
+  EXPECT_EQ(rig->list(kRootNode), "b/");
+  EXPECT_EQ(rig->keys(), "b/");
+}
+
 TEST_F(QueuedRenames, OpenFilesGoOn) {
   rig->bucket().put("d/read", "hello");
   rig->bucket().put("d/written", "hello");
