@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "runtime/disk.h"
+#include "runtime/sqlite_statement.h"
 #include "telemetry/log.h"
 
 namespace leat {
@@ -57,56 +58,6 @@ PosixAttributes parse_attributes(std::string_view text) {
 }
 
 }  // namespace
-
-// A prepared statement; parameters and columns are taken in order.
-class WriteJournal::Statement {
- public:
-  Statement(sqlite3* database, const char* sql) {
-    sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& bind(uint64_t value) {
-    sqlite3_bind_int64(statement_, ++bound_, static_cast<sqlite3_int64>(value));
-    return *this;
-  }
-  Statement& bind(std::string_view text) {
-    sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
-                        SQLITE_UTF8);
-    return *this;
-  }
-  Statement& bind_bytes(std::string_view bytes) {
-    sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
-    return *this;
-  }
-  // Runs a statement without rows; the next bind() is its first again.
-  bool run() {
-    const bool done = sqlite3_step(statement_) == SQLITE_DONE;
-    sqlite3_reset(statement_);
-    bound_ = 0;
-    return done;
-  }
-  // Moves to the next row; false at the end and after a failure.
-  bool next() {
-    column_ = 0;
-    last_ = sqlite3_step(statement_);
-    return last_ == SQLITE_ROW;
-  }
-  bool ended() const { return last_ == SQLITE_DONE; }
-  uint64_t number() { return static_cast<uint64_t>(sqlite3_column_int64(statement_, column_++)); }
-  std::string text() {
-    const int at = column_++;
-    const void* bytes = sqlite3_column_blob(statement_, at);
-    const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_, at));
-    return {static_cast<const char*>(bytes), bytes == nullptr ? 0 : size};
-  }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0, column_ = 0, last_ = SQLITE_OK;
-};
 
 struct WriteJournal::Batch {
   Edits edits;
@@ -168,7 +119,7 @@ Result<> WriteJournal::prepare(std::string_view owner) {
               "PRAGMA synchronous = FULL;"));
   uint64_t format = 0;
   {
-    Statement statement(database_, "PRAGMA user_version");
+    SqliteStatement statement(database_, "PRAGMA user_version");
     if (statement.next()) format = statement.number();
   }
   if (format > kFormat) {
@@ -191,11 +142,11 @@ Result<> WriteJournal::claim(std::string_view owner) const {
   std::string present;
   uint64_t pending = 0;
   {
-    Statement statement(database_, "SELECT name FROM owner");
+    SqliteStatement statement(database_, "SELECT name FROM owner");
     if (statement.next()) present = statement.text();
   }
   {
-    Statement statement(database_, "SELECT count(*) FROM changes");
+    SqliteStatement statement(database_, "SELECT count(*) FROM changes");
     if (statement.next()) pending = statement.number();
   }
   if (present == owner) return {};
@@ -206,7 +157,7 @@ Result<> WriteJournal::claim(std::string_view owner) const {
                              pending, present, directory_, present));
   }
   LEAT_CHECK_OK(execute("DELETE FROM owner"));
-  Statement statement(database_, "INSERT INTO owner VALUES (?)");
+  SqliteStatement statement(database_, "INSERT INTO owner VALUES (?)");
   if (!statement.bind(owner).run()) return failed("write");
   return {};
 }
@@ -221,10 +172,10 @@ Result<std::vector<PendingChange>> WriteJournal::load() {
   uint64_t last = 0;
   std::lock_guard lock(database_mutex_);
   if (database_ == nullptr) return failed("use");
-  Statement statement(database_,
-                      "SELECT number, kind, path, mount, directory, local, ordered, content,"
-                      " small, size, attributes, absent, version_kind, version, since, origin"
-                      " FROM changes ORDER BY number");
+  SqliteStatement statement(database_,
+                            "SELECT number, kind, path, mount, directory, local, ordered, content,"
+                            " small, size, attributes, absent, version_kind, version, since, origin"
+                            " FROM changes ORDER BY number");
   while (statement.next()) {
     PendingChange change;
     change.number = statement.number();
@@ -260,7 +211,7 @@ Result<std::vector<PendingChange>> WriteJournal::load() {
 Result<std::string> WriteJournal::small_content(uint64_t content) const {
   std::lock_guard lock(database_mutex_);
   if (database_ == nullptr) return failed("use");
-  Statement statement(database_, "SELECT bytes FROM changes WHERE content = ?");
+  SqliteStatement statement(database_, "SELECT bytes FROM changes WHERE content = ?");
   statement.bind(content);
   if (!statement.next()) {
     if (!statement.ended()) return failed("read");
@@ -324,26 +275,26 @@ Result<> WriteJournal::apply(const std::vector<Batch*>& batches) const {
   return result;
 }
 
-void WriteJournal::bind_condition(Statement& statement, const WriteCondition& condition) {
+void WriteJournal::bind_condition(SqliteStatement& statement, const WriteCondition& condition) {
   statement.bind(uint64_t{condition.absent});
   statement.bind(static_cast<uint64_t>(condition.version.kind)).bind(condition.version.value);
 }
 
 Result<> WriteJournal::apply_one(const Edits& edits) const {
-  Statement erase(database_, "DELETE FROM changes WHERE number = ?");
+  SqliteStatement erase(database_, "DELETE FROM changes WHERE number = ?");
   for (const uint64_t number : edits.erase) {
     if (!erase.bind(number).run()) return failed("write");
   }
-  Statement version(database_,
-                    "UPDATE changes SET absent = 0, version_kind = ?, version = ?"
-                    " WHERE number = ?");
+  SqliteStatement version(database_,
+                          "UPDATE changes SET absent = 0, version_kind = ?, version = ?"
+                          " WHERE number = ?");
   for (const NewVersion& one : edits.versions) {
     const auto kind = static_cast<uint64_t>(one.version.kind);
     if (!version.bind(kind).bind(one.version.value).bind(one.number).run()) return failed("write");
   }
-  Statement insert(database_,
-                   "INSERT INTO changes"
-                   " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  SqliteStatement insert(database_,
+                         "INSERT INTO changes"
+                         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (const auto& [change, content] : edits.insert) {
     insert.bind(change.number).bind(static_cast<uint64_t>(change.kind)).bind(change.path);
     insert.bind(change.mount).bind(uint64_t{change.directory}).bind(uint64_t{change.local});
@@ -354,9 +305,10 @@ Result<> WriteJournal::apply_one(const Edits& edits) const {
     insert.bind(static_cast<uint64_t>(change.since.time_since_epoch().count()));
     if (!insert.bind_bytes(content).bind(change.from).run()) return failed("write");
   }
-  Statement update(database_,
-                   "UPDATE changes SET number = ?, path = ?, local = ?, ordered = ?,"
-                   " attributes = ?, absent = ?, version_kind = ?, version = ? WHERE number = ?");
+  SqliteStatement update(
+      database_,
+      "UPDATE changes SET number = ?, path = ?, local = ?, ordered = ?,"
+      " attributes = ?, absent = ?, version_kind = ?, version = ? WHERE number = ?");
   for (const auto& [number, change] : edits.update) {
     update.bind(change.number).bind(change.path).bind(uint64_t{change.local});
     update.bind(uint64_t{change.ordered}).bind(to_text(change.attributes));

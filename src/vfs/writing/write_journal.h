@@ -22,6 +22,8 @@ struct sqlite3;
 
 namespace leat {
 
+class SqliteStatement;
+
 enum class ChangeKind : uint8_t { kSave = 1, kMakeDirectory = 2, kRemove = 3, kRename = 4 };
 
 struct PendingChange {
@@ -98,7 +100,6 @@ class WriteJournal {
   const std::string& directory() const { return directory_; }
 
  private:
-  class Statement;
   struct Batch;
 
   explicit WriteJournal(std::string directory) : directory_(std::move(directory)) {}
@@ -108,7 +109,7 @@ class WriteJournal {
   Result<> execute(const char* sql) const;
   Result<> apply(const std::vector<Batch*>& batches) const;
   Result<> apply_one(const Edits& edits) const;
-  static void bind_condition(Statement& statement, const WriteCondition& condition);
+  static void bind_condition(SqliteStatement& statement, const WriteCondition& condition);
   Result<> sync_directory() const;
   Error failed(const char* what) const;
 
