@@ -60,7 +60,8 @@ Json worker_json(const WorkerInfo& worker) {
           {"capacity", worker.capacity_bytes},
           {"state", worker.state == WorkerState::kDraining ? "draining" : "active"},
           {"version", worker.version},
-          {"protocol", worker.protocol}};
+          {"protocol", worker.protocol},
+          {"domain", worker.failure_domain}};
 }
 
 WorkerInfo worker_of(const Json& json) {
@@ -73,14 +74,15 @@ WorkerInfo worker_of(const Json& json) {
           .state =
               json.value("state", "") == "draining" ? WorkerState::kDraining : WorkerState::kActive,
           .version = json.value("version", ""),
-          .protocol = json.value("protocol", uint32_t{0})};
+          .protocol = json.value("protocol", uint32_t{0}),
+          .failure_domain = json.value("domain", "")};
 }
 
 struct WritingName {
   bool StoreWriting::* member;
   const char* name;
 };
-constexpr std::array<WritingName, 8> kWritingNames = {{
+constexpr std::array<WritingName, 9> kWritingNames = {{
     {&StoreWriting::writes, "writes"},
     {&StoreWriting::write_if_absent, "if-absent"},
     {&StoreWriting::write_if_version, "if-version"},
@@ -89,6 +91,7 @@ constexpr std::array<WritingName, 8> kWritingNames = {{
     {&StoreWriting::real_directories, "directories"},
     {&StoreWriting::attributes, "attributes"},
     {&StoreWriting::sets_attributes, "sets-attributes"},
+    {&StoreWriting::renames_directories, "renames-directories"},
 }};
 
 Json writing_json(const StoreWriting& writing) {
@@ -117,6 +120,7 @@ Json mount_json(const ClusterMount& mount) {
                {"source", mount.source},        {"options", mount.options},
                {"store", mount.store.to_hex()}, {"prefix", mount.prefix},
                {"replicas", mount.replicas}};
+  if (mount.write_copies > 0) json["write_copies"] = mount.write_copies;
   if (mount.writing) json["writing"] = writing_json(*mount.writing);
   return json;
 }
@@ -134,7 +138,27 @@ ClusterMount mount_of_json(const Json& json) {
           .store = id_of<StoreId>(json.at("store")),
           .prefix = json.at("prefix").get<std::string>(),
           .replicas = std::clamp(json.value("replicas", 1u), 1u, kReplicasMax),
+          .write_copies = std::min(json.value("write_copies", 0u), kReplicasMax),
           .writing = writing_of(json)};
+}
+
+Json staging_json(const StagingRecord& record) {
+  Json members = Json::array();
+  for (const WorkerId& one : record.members) members.push_back(one.to_hex());
+  return {
+      {"v", kRecordVersion},          {"mount", record.mount}, {"store", record.store.to_hex()},
+      {"log", record.log.to_hex()},   {"term", record.term},   {"primary", record.primary.to_hex()},
+      {"members", std::move(members)}};
+}
+
+StagingRecord staging_of(const Json& json) {
+  StagingRecord record{.mount = json.at("mount").get<std::string>(),
+                       .store = id_of<StoreId>(json.at("store")),
+                       .log = id_of<Id128>(json.at("log")),
+                       .term = json.at("term").get<uint64_t>(),
+                       .primary = id_of<WorkerId>(json.at("primary"))};
+  for (const Json& one : json.at("members")) record.members.push_back(id_of<WorkerId>(one));
+  return record;
 }
 
 Json ring_json(const RingRecord& ring) {
@@ -184,6 +208,11 @@ Result<> take_entry(ClusterView& view, const RegistryEntry& entry) {
     LEAT_TRY(ClusterMount mount, decode_mount(entry.value));
     std::string path = mount.path;
     view.mounts[std::move(path)] = std::move(mount);
+  } else if (entry.key.starts_with(kStagingKeys)) {
+    LEAT_TRY(StagingRecord record, decode_staging(entry.value));
+    record.changed = entry.changed;
+    std::string path = record.mount;
+    view.staging[std::move(path)] = std::move(record);
   } else if (entry.key == kRingKey) {
     LEAT_TRY(RingRecord ring, decode_ring(entry.value));
     set_ring(view, entry.changed, ring);
@@ -201,6 +230,10 @@ std::string worker_key(const WorkerId& id) {
 
 std::string mount_key(std::string_view path) {
   return std::string(kMountKeys) + std::string(path);
+}
+
+std::string staging_key(std::string_view path) {
+  return std::string(kStagingKeys) + std::string(path);
 }
 
 Ring make_ring(RegistryRevision epoch, const std::vector<RingRecord::Member>& members,
@@ -227,6 +260,12 @@ std::string encode_mount(const ClusterMount& mount) {
 }
 Result<ClusterMount> decode_mount(std::string_view text) {
   return read_record<ClusterMount>(text, "a mount's record", mount_of_json);
+}
+std::string encode_staging(const StagingRecord& record) {
+  return dump(staging_json(record));
+}
+Result<StagingRecord> decode_staging(std::string_view text) {
+  return read_record<StagingRecord>(text, "a staging record", staging_of);
 }
 std::string encode_ring(const RingRecord& ring) {
   return dump(ring_json(ring));

@@ -20,12 +20,14 @@ inline constexpr int kRecordVersion = 1;
 inline constexpr std::string_view kClusterKeys = "cluster/";
 // the id in hexadecimal follows
 inline constexpr std::string_view kWorkerKeys = "cluster/workers/";
-inline constexpr std::string_view kMountKeys = "cluster/mounts";  // the path follows
+inline constexpr std::string_view kMountKeys = "cluster/mounts";     // the path follows
+inline constexpr std::string_view kStagingKeys = "cluster/staging";  // the path follows
 inline constexpr std::string_view kRingKey = "cluster/ring";
 inline constexpr std::string_view kLeaderKey = "cluster/leader";
 
 std::string worker_key(const WorkerId& id);
 std::string mount_key(std::string_view path);
+std::string staging_key(std::string_view path);
 
 // Value of the ring's entry. Its epoch is the revision of the entry.
 struct RingRecord {
@@ -57,6 +59,8 @@ std::string encode_worker(const WorkerInfo& worker);
 Result<WorkerInfo> decode_worker(std::string_view text);
 std::string encode_mount(const ClusterMount& mount);
 Result<ClusterMount> decode_mount(std::string_view text);
+std::string encode_staging(const StagingRecord& record);
+Result<StagingRecord> decode_staging(std::string_view text);
 std::string encode_ring(const RingRecord& ring);
 Result<RingRecord> decode_ring(std::string_view text);
 

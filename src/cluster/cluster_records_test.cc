@@ -28,6 +28,7 @@ const ClusterMount kMount{.path = "/data/train",
                           .store = make_store_id("s3", "http://127.0.0.1:7070", "", "bucket"),
                           .prefix = "train/",
                           .replicas = 2,
+                          .write_copies = 2,
                           .writing = StoreWriting{.writes = true, .write_if_version = true}};
 
 TEST(ClusterRecords, AreWhatTheyWereAfterwards) {
@@ -39,6 +40,24 @@ TEST(ClusterRecords, AreWhatTheyWereAfterwards) {
                   .previous_bound = 12};
   std::ranges::sort(ring.members, {}, &RingRecord::Member::worker);
   EXPECT_EQ(decode_ring(encode_ring(ring)).value(), ring);
+}
+
+TEST(ClusterRecords, StagingRecordIsWhatItWas) {
+  const StagingRecord record{.mount = "/data",
+                             .store = kMount.store,
+                             .log = Id128::digest({}),
+                             .term = 3,
+                             .primary = worker("a"),
+                             .members = {worker("a"), worker("b")}};
+  EXPECT_EQ(decode_staging(encode_staging(record)).value(), record);
+  EXPECT_TRUE(record.has_member(worker("b")));
+  EXPECT_FALSE(record.has_member(worker("c")));
+  RegistryView entries{.revision = 9};
+  entries.entries.push_back(
+      {.key = staging_key("/data"), .value = encode_staging(record), .changed = 7});
+  const ClusterView view = view_of(entries, "test");
+  ASSERT_TRUE(view.staging.contains("/data"));
+  EXPECT_EQ(view.staging.at("/data").changed, 7);
 }
 
 TEST(ClusterRecords, OldMountHasNoWriting) {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster_view.h"
 
+#include <algorithm>
+
 #include "model/mount_entry.h"
 
 namespace leat {
+
+bool StagingRecord::has_member(const WorkerId& id) const {
+  return std::ranges::find(members, id) != members.end();
+}
 
 const ClusterMount* ClusterView::mount_of(std::string_view path) const {
   const ClusterMount* longest = nullptr;

@@ -31,10 +31,28 @@ struct ClusterMount {
   StoreId store{};
   std::string prefix{};   // of keys: empty, or ends in '/'
   uint32_t replicas = 1;  // workers that serve each stripe, 1 to kReplicasMax
+  // Workers that hold a write before it is answered, up to kReplicasMax; the store gets it later.
+  // 0: the store has it before the answer.
+  uint32_t write_copies = 0;
   // How the store takes writes, as found by that worker. Nothing: an older release made the mount.
   std::optional<StoreWriting> writing{};
 
   friend bool operator==(const ClusterMount&, const ClusterMount&) = default;
+};
+
+// Workers that have the staged changes of a mount: writes that its store does not have yet. Each
+// member has all changes that were acknowledged.
+struct StagingRecord {
+  std::string mount{};
+  StoreId store{};
+  Id128 log{};
+  uint64_t term = 0;                // one more with each new primary
+  WorkerId primary{};               // appends changes and sends them to the store
+  std::vector<WorkerId> members{};  // the primary among them
+  RegistryRevision changed = 0;     // revision of the entry; not part of the value
+
+  bool has_member(const WorkerId& id) const;
+  friend bool operator==(const StagingRecord&, const StagingRecord&) = default;
 };
 
 struct ClusterView {
@@ -47,6 +65,8 @@ struct ClusterView {
   std::optional<Ring> previous{};
   std::map<WorkerId, WorkerInfo> workers{};  // those with a valid lease
   std::map<std::string, ClusterMount> mounts{};
+  // By the paths of the mounts. Set on workers only.
+  std::map<std::string, StagingRecord> staging{};
   std::string leader{};  // the worker's id in hexadecimal, empty without a leader
 
   // Returns the mount of the path: the longest mount path at or above it; null if there is none.

@@ -14,6 +14,7 @@ struct StoreWriting {
   bool real_directories = false;
   bool attributes = false;
   bool sets_attributes = false;
+  bool renames_directories = false;
 
   friend bool operator==(const StoreWriting&, const StoreWriting&) = default;
 };

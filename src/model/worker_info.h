@@ -17,7 +17,8 @@ enum class WorkerState : uint8_t {
 inline constexpr uint32_t kBatchProtocol = 1;
 inline constexpr uint32_t kFineRingProtocol = 2;   // accepts rings with weights below a GiB
 inline constexpr uint32_t kEpochLoadProtocol = 3;  // knows background loads
-inline constexpr uint32_t kPeerProtocol = kEpochLoadProtocol;  // of this build
+inline constexpr uint32_t kStagingProtocol = 4;    // keeps staged writes of others
+inline constexpr uint32_t kPeerProtocol = kStagingProtocol;  // of this build
 
 struct WorkerInfo {
   WorkerId id{};
@@ -32,9 +33,13 @@ struct WorkerInfo {
   std::string version{};  // of its build
   // Peer protocol version: see the constants above.
   uint32_t protocol = 0;
+  // Workers in one failure domain may fail together; empty: those of one host.
+  std::string failure_domain{};
 
   bool supports_batches() const { return protocol >= kBatchProtocol; }
   bool supports_fine_rings() const { return protocol >= kFineRingProtocol; }
+  bool supports_staging() const { return protocol >= kStagingProtocol; }
+  const std::string& domain() const { return failure_domain.empty() ? host_id : failure_domain; }
   bool supports_epoch_loads() const { return protocol >= kEpochLoadProtocol; }
 
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;

@@ -46,6 +46,8 @@ struct SourceCapabilities {
   bool copies = false;  // objects within the store; their bytes do not pass through this process
   bool copies_parts = false;  // a part of an object may be a range of another one (copy_part)
   bool renames = false;       // atomically; also of directories where those are real
+  // Directories, too, where they are not real.
+  bool renames_directories = false;
   // Maximum number of keys that one request removes.
   size_t removes_max = 1;
   // Keeps the attributes of a write, and stat() returns them.
@@ -139,6 +141,8 @@ struct NameTtl {
 struct WriteCondition {
   bool absent = false;   // there is no object with this key
   Version version = {};  // the object has this version
+
+  friend bool operator==(const WriteCondition&, const WriteCondition&) = default;
 };
 
 struct WriteRequest {
@@ -306,6 +310,13 @@ class Source {
   virtual Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request);
   // Returns the operations of a POSIX file system; null: the store is none.
   virtual PosixFiles* posix() { return nullptr; }
+  // Returns when the store has all that was written through this source at and below `key` ("" or a
+  // key; all of the source if it is empty). Changes of a store itself are there when they return.
+  virtual Task<Result<>> flush(Context context, std::string key) {
+    static_cast<void>(context);
+    static_cast<void>(key);
+    co_return Result<>();
+  }
   // Removes all of the keys, by several requests in sequence if needed. A missing key is not an
   // error. A directory has to be empty. After a failure any of the keys may be removed.
   virtual Task<Result<>> remove(Context context, RemoveRequest request);
