@@ -95,12 +95,14 @@ Result<> Daemon::serve() {
   CatalogOptions names;
   LEAT_TRY(auto cache, cache_options(config_));
   names.scratch_directory = cache.front().directory;
-  LEAT_TRY(cluster_, ClusterService::start({.config = config_,
-                                            .memory_bytes_max = memory_bytes_max_,
-                                            .scratch_directory = names.scratch_directory,
-                                            .runtime_directory = options_.runtime,
-                                            .version = std::string(program_version())},
-                                           *store_, executor_));
+  LEAT_TRY(cluster_,
+           ClusterService::start({.config = config_,
+                                  .memory_bytes_max = memory_bytes_max_,
+                                  .scratch_directory = names.scratch_directory,
+                                  .staging_bytes_max = staging_bytes(config_, cache.front()),
+                                  .runtime_directory = options_.runtime,
+                                  .version = std::string(program_version())},
+                                 *store_, executor_));
   catalog_ = Catalog::create(std::move(names), sources_, executor_);
   cluster_->set_catalog(catalog_.get());
   snapshots_ =

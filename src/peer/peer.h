@@ -23,6 +23,7 @@ namespace leat {
 
 class SnapshotPeer;  // peer/snapshots/snapshot_peer.h
 class WritePeer;     // peer/writing/write_peer.h
+class StagingPeer;   // peer/staging/staging_peer.h
 
 // Concurrent reads of each size that one process sends to all workers. Workers are near, so a few
 // times what one of them processes at once is enough, also where the store is far from them.
@@ -134,6 +135,8 @@ class Peer {
   virtual SnapshotPeer* snapshots() { return nullptr; }
   // Returns the changes of stores through the worker, owned by this object; null if it takes none.
   virtual WritePeer* writes() { return nullptr; }
+  // Returns the worker's part in staged changes, owned by this object; null if it has none.
+  virtual StagingPeer* staging() { return nullptr; }
 };
 using PeerPtr = std::shared_ptr<Peer>;
 

@@ -14,7 +14,8 @@
 namespace leat {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOps = {"copy", "rename", "remove", "set-attributes"};
+constexpr std::array<std::string_view, 5> kOps = {"copy", "rename", "remove", "set-attributes",
+                                                  "flush"};
 constexpr std::array<std::string_view, 3> kSteps = {"append", "complete", "abort"};
 constexpr std::string_view kNoObject = "{}";
 
@@ -171,6 +172,7 @@ Result<PeerChange> change_from(const HttpRequest& http) {
   const bool moves = request.op == ChangeOp::kCopy || request.op == ChangeOp::kRename;
   const bool right = moves                                    ? count == 2
                      : request.op == ChangeOp::kSetAttributes ? count == 1
+                     : request.op == ChangeOp::kFlush         ? count <= 1
                                                               : count > 0;
   if (!right) return wrong(fmt::format("a {} has {} keys", to_string(request.op), count));
   return request;

@@ -47,10 +47,14 @@ struct PeerWrite {
   WriteCondition condition{};
   PosixAttributes attributes{};
   std::optional<WritePiece> piece{};  // nothing: the content is the whole object
+  // ClusterMount::write_copies; set by the receiver, so not sent.
+  uint32_t copies = 0;
 };
 
-enum class ChangeOp : uint8_t { kCopy, kRename, kRemove, kSetAttributes };
-std::string_view to_string(ChangeOp op);  // "copy", "rename", "remove", "set-attributes"
+// kFlush changes nothing: it waits until the store has what was written at and below a key, or in
+// the mount without one.
+enum class ChangeOp : uint8_t { kCopy, kRename, kRemove, kSetAttributes, kFlush };
+std::string_view to_string(ChangeOp op);  // "copy", "rename", "remove" …
 
 struct PeerChange {
   ChangeOp op = ChangeOp::kRemove;
@@ -59,6 +63,7 @@ struct PeerChange {
   std::vector<std::string> keys{};  // copy and rename: the old one and the new one
   bool exclusive = false;           // copy and rename: the new name must be unused
   PosixAttributes attributes{};     // to set
+  uint32_t copies = 0;              // as in PeerWrite
 };
 
 // Requests are unsigned and have no PeerRequestHeader. Reading is strict: kInvalidArgument names

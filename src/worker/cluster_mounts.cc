@@ -12,30 +12,36 @@ namespace leat {
 
 namespace {
 
+// A write survives the loss of one worker.
+constexpr uint32_t kWriteCopiesDefault = 2;
+
 struct PlannedMount {
   StoreUrl url;
   ParsedPolicy made;
   uint32_t replicas = 1;
+  uint32_t write_copies = 0;
 };
 
 // Removes the option, since the store would reject it.
-Result<uint32_t> take_replicas(StoreUrl& url) {
-  const auto found = url.options.find(std::string(kReplicasOption));
-  if (found == url.options.end()) return 1;
+Result<uint32_t> take_copies(StoreUrl& url, std::string_view option, uint32_t otherwise) {
+  const auto found = url.options.find(std::string(option));
+  if (found == url.options.end()) return otherwise;
   const std::string text = found->second;
   url.options.erase(found);
   if (text.size() == 1 && text[0] >= '1' && text[0] - '0' <= int(kReplicasMax)) {
     return static_cast<uint32_t>(text[0] - '0');
   }
-  return error(StatusCode::kInvalidArgument,
-               fmt::format("option {}={} must be a number from 1 to {}", kReplicasOption, text,
-                           kReplicasMax));
+  return error(
+      StatusCode::kInvalidArgument,
+      fmt::format("option {}={} must be a number from 1 to {}", option, text, kReplicasMax));
 }
 
 Result<PlannedMount> plan_mount(const ClusterMount& mount) {
   LEAT_TRY(StoreUrl url, StoreUrl::parse(mount.source));
   for (const auto& [name, value] : mount.options) url.options[name] = value;
-  LEAT_TRY(const uint32_t replicas, take_replicas(url));
+  LEAT_TRY(const uint32_t replicas, take_copies(url, kReplicasOption, 1));
+  const bool has_copies = url.options.contains(std::string(kWriteCopiesOption));
+  LEAT_TRY(const uint32_t copies, take_copies(url, kWriteCopiesOption, kWriteCopiesDefault));
   PolicySettings settings;
   for (std::string_view option : policy_options()) {
     auto given = url.options.find(std::string(option));
@@ -48,7 +54,17 @@ Result<PlannedMount> plan_mount(const ClusterMount& mount) {
   // (Freshness::answer_age_max).
   made.policy.freshness.max_age /= 2;
   made.policy.freshness.negative_ttl /= 2;
-  return PlannedMount{std::move(url), std::move(made), replicas};
+  if (made.policy.write == WriteMode::kLocal) {
+    return error(StatusCode::kInvalidArgument,
+                 "a cluster keeps no files that never reach their store; take write=back, or "
+                 "write=local of a client's mount");
+  }
+  const bool is_back = made.policy.write == WriteMode::kBack;
+  if (has_copies && !is_back) {
+    return error(StatusCode::kInvalidArgument,
+                 fmt::format("option {} belongs to write=back; add that", kWriteCopiesOption));
+  }
+  return PlannedMount{std::move(url), std::move(made), replicas, is_back ? copies : 0};
 }
 
 }  // namespace
@@ -65,7 +81,8 @@ Result<OpenedMount> open_cluster_mount(const ClusterMount& mount, const LocalPat
   return OpenedMount{{mount.path, std::move(planned.url), std::move(planned.made.policy)},
                      std::move(source),
                      std::move(planned.made.pools),
-                     planned.replicas};
+                     planned.replicas,
+                     planned.write_copies};
 }
 
 Task<> ClusterMounts::follow(ClusterViewPtr view) {

@@ -24,11 +24,13 @@ struct OpenedMount {
   MountEntry entry;
   SourcePtr source;
   std::map<PoolId, PoolPolicy> pools;
-  uint32_t replicas = 1;  // ClusterMount::replicas, from the options
+  uint32_t replicas = 1;      // ClusterMount::replicas, from the options
+  uint32_t write_copies = 0;  // ClusterMount::write_copies, from the options
 };
 
-// An option that only mounts of a cluster have: 1 to kReplicasMax.
+// Options that only mounts of a cluster have: 1 to kReplicasMax.
 inline constexpr std::string_view kReplicasOption = "replicas";
+inline constexpr std::string_view kWriteCopiesOption = "write_copies";
 
 // Parses a mount for a worker's catalog, even if this host cannot open its source. kInvalidArgument
 // if it is malformed.

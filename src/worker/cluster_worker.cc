@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/cluster_worker.h"
+#include "worker/cluster_worker_impl.h"
 
 #include <fmt/format.h>
 
@@ -24,6 +24,7 @@
 #include "worker/invalidation_service.h"
 #include "worker/rejected_workers.h"
 #include "worker/snapshots/worker_snapshot_service.h"
+#include "worker/staging/staged_source.h"
 #include "worker/worker_service.h"
 #include "worker/writing/worker_write_service.h"
 
@@ -31,8 +32,6 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kSecretsCheckInterval = std::chrono::seconds(10);
-// Maximum wait of a change until this worker sees it.
-constexpr Clock::duration kVisibilityTimeout = std::chrono::seconds(2);
 // Retry interval of mounts that this host could not open.
 constexpr Clock::duration kMountRetryInterval = std::chrono::seconds(30);
 
@@ -43,106 +42,18 @@ FetcherOptions of_replicas(FetcherOptions options) {
   options.memory_bytes_max /= kReplicaMemoryShare;
   return options;
 }
-StoreWriting writing_of(const SourceCapabilities& store) {
-  return {.writes = store.writes,
-          .write_if_absent = store.write_if_absent,
-          .write_if_version = store.write_if_version,
-          .copies = store.copies,
-          .renames = store.renames,
-          .real_directories = store.real_directories,
-          .attributes = store.attributes,
-          .sets_attributes = store.sets_attributes};
-}
 FetcherOptions without_replicas(FetcherOptions options) {
   options.memory_bytes_max -= options.memory_bytes_max / kReplicaMemoryShare;
   return options;
 }
 
-class ClusterWorkerImpl : public ClusterWorker {
- public:
-  ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorkerNetwork network,
-                    std::unique_ptr<Registry> registry, std::unique_ptr<SecretFile> secrets,
-                    std::shared_ptr<RequestSigner> signer, HostCache& store, Executor& executor);
-
-  Result<> begin();
-
-  WorkerInfo self() const override { return member_->self(); }
-  ClusterViewPtr view() const override { return views_.view(); }
-  std::optional<Status> trouble() const override {
-    const auto trouble = member_->trouble();
-    return trouble ? trouble : secret_trouble(registry_->rejected());
-  }
-  std::vector<WorkerId> rejected() const override {
-    return rejected_workers(registry_->rejected());
-  }
-  std::optional<Status> mount_trouble(const std::string& path) const override {
-    return mounts_.trouble(path);
-  }
-  PeerPtr service() override { return service_; }
-  FdProviderPtr fd_provider() override { return service_; }
-  std::shared_ptr<RequestSigner> signer() override { return signer_; }
-  Task<Result<ClusterMount>> add_mount(Context context, ClusterMount mount) override;
-  Task<Result<>> remove_mount(Context context, std::string path) override;
-  Task<Result<>> drain(Context context, bool back, uint64_t bandwidth) override;
-  std::optional<DrainProgress> drain_progress() const override { return drain_job_.progress(); }
-  ClusterJobStore& jobs() override { return *job_store_; }
-  Task<> stop() override;
-
- private:
-  WorkerInfo make_self() const;
-  PeerPtr make_peer(const WorkerInfo& info);
-  SourcePtr wrap(const ClusterMount& mount, SourcePtr source);
-  void on_view(const ClusterViewPtr& view);
-  void on_path_changed(std::string path);
-  bool view_is_current() const;
-  Task<> wait_until_seen(Context context, RegistryRevision revision);
-  Task<> follow_views(Gate::Holder holder);
-  Task<> follow_secrets(Gate::Holder holder);
-  void apply_secrets();
-
-  const ClusterWorkerOptions options_;
-  const ClusterWorkerNetwork network_;
-  const WorkerId id_;
-  HostCache& store_;
-  Executor& executor_;
-  const std::unique_ptr<SecretFile> secrets_;
-  const std::shared_ptr<SecretRecordSigner> record_signer_;
-  const std::unique_ptr<SignedRegistry> registry_;
-  const std::shared_ptr<RequestSigner> signer_;
-  std::stop_source stopping_;
-  Gate gate_;
-  ViewWatch views_;  // exists before the registry is connected
-  PeerTable peers_{[this](const WorkerInfo& info) { return make_peer(info); }};
-  RequestVerifier verifier_;
-  SourceTable sources_;
-  std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<Fetcher> fetcher_;
-  SourceTable replica_sources_;  // for each store: the previous owners
-  std::unique_ptr<Fetcher> replica_fetcher_;
-  LocalJobCache job_cache_;
-  VerifySessions verify_sessions_;
-  CopyDestinations copy_destinations_{views_, options_.local_paths};
-  const SourcePtr files_;  // the cluster's namespace, on all workers
-  InvalidationService invalidations_;
-  WorkerWriteService writes_;
-  CopySessions copy_sessions_;
-  DrainJob drain_job_;
-  ClusterMounts mounts_;
-  const std::unique_ptr<WorkerSnapshotService> snapshots_;
-  std::shared_ptr<WorkerService> service_;
-  std::unique_ptr<WorkerServer> server_;
-  WorkerInfo self_;  // as registered
-  std::unique_ptr<ClusterMember> member_;
-  std::atomic<RegistryViewSource*> registry_views_ = nullptr;  // owned by member_
-  std::unique_ptr<ClusterJobStore> job_store_;
-  std::unique_ptr<ClusterJobRunner> job_runner_;
-  std::atomic<bool> jobs_started_ = false;  // job_runner_ exists and accepts notifications
-};
+}  // namespace
 
 ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorkerNetwork network,
                                      std::unique_ptr<Registry> registry,
                                      std::unique_ptr<SecretFile> secrets,
-                                     std::shared_ptr<RequestSigner> signer, HostCache& store,
+                                     std::shared_ptr<RequestSigner> signer,
+                                     std::optional<StagingDisk> staging, HostCache& store,
                                      Executor& executor)
     : options_(std::move(options)),
       network_(std::move(network)),
@@ -171,9 +82,16 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorker
                       .files = *files_,
                       .changed = [this](std::string path) { on_path_changed(std::move(path)); }},
                      executor),
+      staging_(!staging
+                   ? nullptr
+                   : std::make_unique<StagingService>(
+                         StagingServiceDeps{
+                             .self = id_, .registry = *registry_, .views = views_, .peers = peers_},
+                         *std::move(staging), options_.staging, executor)),
       writes_({.self = id_,
                .views = views_,
                .catalog = *catalog_,
+               .staging = staging_.get(),
                .on_change =
                    [this](const std::string& mount, const std::string& key) {
                      invalidations_.on_client_change(mount, key);
@@ -206,6 +124,7 @@ ClusterWorkerImpl::ClusterWorkerImpl(ClusterWorkerOptions options, ClusterWorker
           .copy_sessions = &copy_sessions_,
           .snapshots = snapshots_.get(),
           .writes = &writes_,
+          .staging = staging_.get(),
           .policy_of = [this](const std::string& path) { return mounts_.policy_of(path); },
           .on_version_gone =
               [this](const std::string& mount, const FileRefPtr& file) {
@@ -248,6 +167,7 @@ Result<> ClusterWorkerImpl::begin() {
                             }};
   job_runner_ = ClusterJobRunner::start(std::move(jobs), executor_);
   jobs_started_ = true;
+  if (staging_ != nullptr) staging_->start();
   executor_.spawn(follow_views(std::move(*gate_.enter())));
   executor_.spawn(follow_secrets(std::move(*gate_.enter())));
   log::info("worker {} of cluster '{}' listens at {}", id_.to_hex(), options_.cluster,
@@ -263,7 +183,8 @@ WorkerInfo ClusterWorkerImpl::make_self() const {
                   .fd_socket = server_->fd_socket(),
                   .capacity_bytes = store_.stats().capacity_bytes,
                   .version = options_.version,
-                  .protocol = kPeerProtocol};
+                  .protocol = kPeerProtocol,
+                  .failure_domain = options_.failure_domain};
   if (self.address.empty()) self.address = server_->address();
   return self;
 }
@@ -274,6 +195,10 @@ PeerPtr ClusterWorkerImpl::make_peer(const WorkerInfo& info) {
 }
 
 SourcePtr ClusterWorkerImpl::wrap(const ClusterMount& mount, SourcePtr source) {
+  if (staging_ != nullptr) {
+    staging_->set_source(mount.path, source);
+    source = make_staged_source(mount.path, std::move(source), *staging_);
+  }
   return make_previous_owner_source({.self = id_, .mount = mount.path}, std::move(source), views_,
                                     peers_);
 }
@@ -350,90 +275,11 @@ void ClusterWorkerImpl::apply_secrets() {
   log::info("the cluster's secret was read again: {} are valid", secrets->secrets.size());
 }
 
-// --- requests ------------------------------------------------------------------------------------
-
-Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, ClusterMount mount) {
-  Result<OpenedMount> opened = open_cluster_mount(mount, options_.local_paths);
-  if (!opened) co_return Error(opened.error());
-  mount.options.erase(std::string(kReplicasOption));
-  mount.replicas = opened->replicas;
-  mount.store = opened->source->id();
-  mount.prefix = opened->entry.source.prefix;
-  mount.writing = writing_of(opened->source->capabilities());
-  ListRequest probe;
-  probe.prefix = mount.prefix;
-  Result<ListPage> page = co_await opened->source->list(context, std::move(probe));
-  if (!page) co_return Error(page.error());
-  RegistryChange change{.conditions = {{mount_key(mount.path), 0}},
-                        .puts = {{mount_key(mount.path), encode_mount(mount)}}};
-  Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
-  if (written) {
-    co_await wait_until_seen(context, *written);
-    co_return mount;
-  }
-  if (written.error().code() == StatusCode::kUnavailable) {
-    co_return error(written.error().with_context(
-        fmt::format("whether {} is mounted now is not known, 'leat cluster' shows it; the registry "
-                    "did not respond",
-                    mount.path)));
-  }
-  if (written.error().code() != StatusCode::kVersionChanged) co_return Error(written.error());
-  co_return error(StatusCode::kExists,
-                  fmt::format("something is mounted at {} of the cluster already", mount.path));
-}
-
-Task<Result<>> ClusterWorkerImpl::remove_mount(Context context, std::string path) {
-  if (!views_.view()->mounts.contains(path)) {
-    co_return error(StatusCode::kNotFound,
-                    fmt::format("nothing is mounted at {} of the cluster", path));
-  }
-  RegistryChange change{.removals = {mount_key(path)}};
-  Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
-  if (!written) co_return Error(written.error());
-  co_await wait_until_seen(context, *written);
-  co_return Result<>();
-}
-
-// Waits until this worker has seen the write, so that the client's next query finds it.
-Task<> ClusterWorkerImpl::wait_until_seen(Context context, RegistryRevision revision) {
-  auto seen = co_await views_.newer(context.with_timeout(kVisibilityTimeout), revision - 1);
-  static_cast<void>(seen);
-}
-
-Task<Result<>> ClusterWorkerImpl::drain(Context context, bool back, uint64_t bandwidth) {
-  const ClusterViewPtr now = views_.view();
-  const bool others = std::ranges::any_of(now->ring.members(), [&](const RingMember& one) {
-    return one.worker != id_ && one.weight > 0 && now->worker(one.worker) != nullptr;
-  });
-  if (!back && !others) {
-    co_return error(StatusCode::kBusy,
-                    "there is no other worker for this one's share; start one first");
-  }
-  if (back) co_await drain_job_.cancel();
-  WorkerInfo self = member_->self();
-  self.state = back ? WorkerState::kActive : WorkerState::kDraining;
-  member_->publish(self);
-  RegistryRevision seen = 0;
-  while (true) {
-    Result<ClusterViewPtr> view = co_await views_.newer(context, seen);
-    if (!view)
-      co_return error(
-          view.error().with_context("the ring does not change; is there a "
-                                    "leader ('leat cluster status')?"));
-    seen = (*view)->revision;
-    const auto& members = (*view)->ring.members();
-    const bool member =
-        std::ranges::any_of(members, [this](const RingMember& one) { return one.worker == id_; });
-    if (member == back) break;
-  }
-  if (!back) co_await drain_job_.begin(bandwidth);
-  co_return Result<>();
-}
-
 // Leave the cluster first, then stop the server, then the modules behind it.
 Task<> ClusterWorkerImpl::stop() {
   stopping_.request_stop();
   co_await drain_job_.stop();
+  if (staging_ != nullptr) co_await staging_->stop();
   if (job_runner_) co_await job_runner_->stop();
   if (job_store_) co_await job_store_->stop();
   if (member_) co_await member_->stop(Context::background().with_timeout(std::chrono::seconds(3)));
@@ -451,8 +297,6 @@ Task<> ClusterWorkerImpl::stop() {
   co_await registry_->stop();
 }
 
-}  // namespace
-
 Result<std::unique_ptr<ClusterWorker>> ClusterWorker::start(ClusterWorkerOptions options,
                                                             ClusterWorkerNetwork network,
                                                             std::unique_ptr<Registry> registry,
@@ -465,9 +309,13 @@ Result<std::unique_ptr<ClusterWorker>> ClusterWorker::start(ClusterWorkerOptions
   }
   LEAT_TRY(Token token, issue(secrets->current()->signing(), TokenClaims::of_worker(id)));
   auto signer = std::make_shared<RequestSigner>(std::move(token));
-  auto worker = std::make_unique<ClusterWorkerImpl>(std::move(options), std::move(network),
-                                                    std::move(registry), std::move(secrets),
-                                                    std::move(signer), store, executor);
+  std::optional<StagingDisk> staging;
+  if (!options.staging_directory.empty()) {
+    LEAT_TRY(staging, StagingDisk::open(options.staging_directory, options.staging_bytes_max));
+  }
+  auto worker = std::make_unique<ClusterWorkerImpl>(
+      std::move(options), std::move(network), std::move(registry), std::move(secrets),
+      std::move(signer), std::move(staging), store, executor);
   if (auto begun = worker->begin(); !begun) {
     executor.block_on(worker->stop());
     return error(begun.error());

@@ -23,6 +23,7 @@
 #include "peer/replication/hot_stripe_tracker.h"
 #include "runtime/executor.h"
 #include "worker/local_paths.h"
+#include "worker/staging/staging_service.h"
 #include "worker/worker_server.h"
 
 namespace leat {
@@ -35,6 +36,11 @@ struct ClusterWorkerOptions {
   LocalPaths local_paths{};
   uint64_t hot_stripe_bandwidth = HotStripeTrackerOptions().hot_stripe_bandwidth;
   std::string scratch_directory{};  // for large listings
+  // For staged writes: their directory on a disk, and their bytes on this worker. Empty: none.
+  std::string staging_directory{};
+  uint64_t staging_bytes_max = 0;
+  StagingPrimaryOptions staging{};
+  std::string failure_domain{};  // as in WorkerInfo
   std::chrono::seconds ttl{10};
   RingUpdaterOptions ring{};
 };
@@ -84,6 +90,10 @@ class ClusterWorker {
   virtual std::optional<DrainProgress> drain_progress() const = 0;
 
   virtual ClusterJobStore& jobs() = 0;
+  // Returns the staged changes of all mounts that have some.
+  virtual Task<std::vector<StagingState>> staged(Context context) = 0;
+  // Returns when the store has what is staged at and below that path by now.
+  virtual Task<Result<>> flush(Context context, std::string path) = 0;
 
   virtual Task<> stop() = 0;
 };

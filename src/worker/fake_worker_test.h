@@ -101,10 +101,93 @@ class FakeLink {
 };
 using FakeLinkPtr = std::shared_ptr<FakeLink>;
 
+// LinkedStaging and LinkedWrites: those parts of a worker over its link.
+class LinkedStaging : public StagingPeer {
+ public:
+  explicit LinkedStaging(FakeLinkPtr link) : link_(std::move(link)) {}
+
+  Task<PeerReply<SourceObject>> append(Context context, StagedAppend request) override {
+    return pass<SourceObject>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.append(std::move(c), request);
+    });
+  }
+  Task<PeerReply<StagedEvents>> events(Context context, StagedEventsRequest request) override {
+    return pass<StagedEvents>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.events(std::move(c), request);
+    });
+  }
+  Task<PeerReply<uint64_t>> wait_sent(Context context, StagedWait request) override {
+    return pass<uint64_t>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.wait_sent(std::move(c), request);
+    });
+  }
+  Task<PeerReply<uint64_t>> replicate(Context context, StagedReplicate request) override {
+    return pass<uint64_t>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.replicate(std::move(c), request);
+    });
+  }
+  Task<PeerReply<uint64_t>> put_content(Context context, StagedPiece piece,
+                                        std::span<const std::byte> bytes) override {
+    return pass<uint64_t>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.put_content(std::move(c), piece, bytes);
+    });
+  }
+  Task<PeerReply<uint64_t>> drop_content(Context context, Id128 content) override {
+    return pass<uint64_t>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.drop_content(std::move(c), content);
+    });
+  }
+  Task<PeerReply<std::string>> read_content(Context context, Id128 content,
+                                            ByteRange range) override {
+    return pass<std::string>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.read_content(std::move(c), content, range);
+    });
+  }
+  Task<PeerReply<SourceObject>> send_content(Context context, StagedSend request) override {
+    return pass<SourceObject>(std::move(context), [=](Context c, StagingPeer& to) {
+      return to.send_content(std::move(c), request);
+    });
+  }
+
+ private:
+  template <class T, class F>
+  Task<PeerReply<T>> pass(Context context, F call) {
+    return FakeLink::pass<T>(link_, std::move(context), [call](Context c, Peer& to) {
+      return call(std::move(c), *to.staging());
+    });
+  }
+
+  const FakeLinkPtr link_;
+};
+
+class LinkedWrites : public WritePeer {
+ public:
+  explicit LinkedWrites(FakeLinkPtr link) : link_(std::move(link)) {}
+
+  Task<PeerReply<SourceObject>> write(Context context, PeerWrite request, PeerRoute route,
+                                      std::span<const std::byte> content) override {
+    return FakeLink::pass<SourceObject>(link_, std::move(context), [=](Context c, Peer& to) {
+      return to.writes()->write(std::move(c), request, route, content);
+    });
+  }
+  Task<PeerReply<SourceObject>> change(Context context, PeerChange request,
+                                       PeerRoute route) override {
+    return FakeLink::pass<SourceObject>(link_, std::move(context), [=](Context c, Peer& to) {
+      return to.writes()->change(std::move(c), request, route);
+    });
+  }
+
+ private:
+  const FakeLinkPtr link_;
+};
+
 // LinkedPeer: a worker as others reach it over its link.
 class LinkedPeer : public Peer {
  public:
-  explicit LinkedPeer(FakeLinkPtr link) : link_(std::move(link)) {}
+  explicit LinkedPeer(FakeLinkPtr link) : link_(link), staging_(link), writes_(std::move(link)) {}
+
+  StagingPeer* staging() override { return &staging_; }
+  WritePeer* writes() override { return &writes_; }
 
   bool usable() const override { return !link_->cut_off; }
   Task<PeerReply<void>> read(Context context, PeerRead request,
@@ -149,6 +232,8 @@ class LinkedPeer : public Peer {
   }
 
   const FakeLinkPtr link_;
+  LinkedStaging staging_;
+  LinkedWrites writes_;
 };
 
 // FakeNetwork: the executor, the registry, the secret and the links of a cluster.
@@ -233,6 +318,8 @@ struct WorkerNodeOptions {
   std::function<std::string(const WorkerServerDeps&)> listen{};
   std::function<void()> on_server_stop{};
   Clock::duration absence_timeout = std::chrono::minutes(10);
+  StagingPrimaryOptions staging{};
+  std::string failure_domain{};
 };
 
 class WorkerNode {
@@ -269,6 +356,10 @@ class WorkerNode {
     options.local_paths =
         LocalPaths(options_.local_paths.value_or(std::vector<std::string>{network_.stores()}));
     options.scratch_directory = directory_.path() + "/scratch";
+    options.staging_directory = directory_.path() + "/staging";
+    options.staging_bytes_max = 1 * kGiB;
+    options.staging = options_.staging;
+    options.failure_domain = options_.failure_domain;
     options.ttl = std::chrono::seconds(20);  // no lease ends by itself, however slow the machine is
     options.ring = {.absence_timeout = options_.absence_timeout,
                     .debounce = std::chrono::milliseconds(1),
@@ -366,6 +457,19 @@ class FakeClient {
     LEAT_TRY(const SourceObject object, stat(key));
     return read(object);
   }
+  Result<SourceObject> write(const std::string& key, const std::string& text,
+                             WriteCondition condition = {}) {
+    return run(source_->write(patient(), {.key = key, .condition = condition},
+                              std::as_bytes(std::span(text))));
+  }
+  Result<> rename(const std::string& from, const std::string& to) {
+    return run(source_->rename(patient(), {.from = from, .to = to}));
+  }
+  Result<> remove(const std::string& key) {
+    return run(source_->remove(patient(), {.keys = {key}}));
+  }
+  Source& source() { return *source_; }
+
   Result<std::string> read(const SourceObject& object) {
     std::string text(object.size, '\0');
     ReadRequest request{.key = object.key,

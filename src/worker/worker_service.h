@@ -17,6 +17,7 @@
 #include "peer/peer.h"
 #include "peer/replication/hot_stripe_tracker.h"
 #include "peer/snapshots/snapshot_peer.h"
+#include "peer/staging/staging_peer.h"
 #include "peer/writing/write_peer.h"
 #include "worker/copy_sessions.h"
 #include "worker/epoch_waiter.h"
@@ -38,7 +39,8 @@ struct WorkerServiceDeps {
   VerifySessions* verify_sessions = nullptr;  // same
   CopySessions* copy_sessions = nullptr;      // null if copies are unsupported
   SnapshotPeer* snapshots = nullptr;
-  WritePeer* writes = nullptr;  // null: no changes of stores
+  WritePeer* writes = nullptr;     // null: no changes of stores
+  StagingPeer* staging = nullptr;  // null: no staged changes
   // Returns the cache policy of the cluster mount at that path; null if the mount is not served.
   std::function<std::shared_ptr<const Policy>(const std::string&)> policy_of;
   // Called when a read finds that this version, with the store's own id and key, no longer exists.
@@ -67,6 +69,7 @@ class WorkerService : public Peer, public FdProvider {
   bool usable() const override { return true; }
   SnapshotPeer* snapshots() override { return deps_.snapshots; }
   WritePeer* writes() override { return deps_.writes; }
+  StagingPeer* staging() override { return deps_.staging; }
   Task<PeerReply<void>> read(Context context, PeerRead request, std::span<std::byte> into) override;
   Task<PeerReply<ListPage>> list(Context context, PeerList request) override;
   Task<PeerReply<SourceObject>> stat(Context context, PeerStat request) override;

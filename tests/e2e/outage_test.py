@@ -26,7 +26,7 @@ class SwitchedFront(FaultyFront):
 
     refuses = False
 
-    def choose(self):
+    def choose(self, _request):
         return "refuse" if self.refuses else None
 
 

@@ -93,7 +93,7 @@ class FaultyFront:
             return False
         left = length_of(request, missing=0) - len(body)
         self.wait_while_held(request)
-        fault = self.choose()
+        fault = self.choose(request)
         if fault == "refuse":
             self.note(fault)
             if not pass_bytes(wire, None, left):
@@ -161,7 +161,7 @@ class FaultyFront:
                 self.held += 1
                 self.let_go.wait()
 
-    def choose(self):
+    def choose(self, _request):
         with self.lock:
             return self.random.choice(FAULTS) if self.random.random() < self.share else None
 

@@ -120,6 +120,12 @@ std::vector<Option> cluster_schema() {
        .default_text = "",
        .help = "address published to the cluster, HOST:PORT; empty: worker.listen",
        .form = "HOST:PORT"},
+      {.name = "worker.failure_domain",
+       .type = kString,
+       .default_text = "",
+       .help = "name of what fails together, such as a rack: staged writes are held by workers of "
+               "different ones; empty: the host",
+       .form = "any text"},
       {.name = "worker.hot_stripe_bandwidth",
        .type = kBytes,
        .default_text = "256MiB",

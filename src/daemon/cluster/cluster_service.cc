@@ -159,6 +159,9 @@ Result<std::unique_ptr<ClusterService>> ClusterService::start(const ClusterServi
                               .scratch_directory = options.scratch_directory};
   worker.fetch.memory_bytes_max = options.memory_bytes_max;
   worker.hot_stripe_bandwidth = config.bytes("worker.hot_stripe_bandwidth");
+  worker.staging_directory = options.scratch_directory + "/staging";
+  worker.staging_bytes_max = options.staging_bytes_max;
+  worker.failure_domain = config.text("worker.failure_domain");
   LEAT_TRY(worker.local_paths, LocalPaths::parse(config.text("worker.local_paths")));
   worker.fetch.requests_max = requests_within_descriptors(
       static_cast<unsigned>(config.integer("fetch.requests_per_store_max")));

@@ -26,6 +26,7 @@ struct ClusterServiceOptions {
   const Config& config;
   uint64_t memory_bytes_max = 0;  // for a worker's reads
   std::string scratch_directory{};
+  uint64_t staging_bytes_max = 0;  // of staged writes of the cluster
   std::string runtime_directory{};
   std::string version{};
 };

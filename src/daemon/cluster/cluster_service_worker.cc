@@ -13,6 +13,8 @@ namespace leat {
 namespace {
 
 constexpr Clock::duration kWorkerCheckInterval = std::chrono::seconds(30);
+// How long the status waits for what is staged.
+constexpr Clock::duration kStagedTimeout = std::chrono::seconds(2);
 // Workers checked per request. So the cost of checks grows with the number of workers, not with its
 // square.
 constexpr size_t kCheckedMax = 32;
@@ -20,6 +22,9 @@ constexpr size_t kCheckedMax = 32;
 // Includes the options that recreate the mount.
 ClusterMountView view_of(const ClusterMount& mount) {
   ClusterMountView view{.path = mount.path, .source = mount.source, .options = mount.options};
+  if (mount.write_copies > 0) {
+    view.options[std::string(kWriteCopiesOption)] = std::to_string(mount.write_copies);
+  }
   if (mount.replicas > 1) {
     view.options[std::string(kReplicasOption)] = std::to_string(mount.replicas);
   }
@@ -110,7 +115,17 @@ Task<Result<ClusterStatusView>> ClusterService::cluster_status() {
   const ClusterViewPtr view = worker_->view();
   checks_->keep_only(view->workers);
   co_await checks_->ping_all(others_in(*view, worker_->self().id, 0, SIZE_MAX));
-  co_return known_status();
+  LEAT_CO_TRY(ClusterStatusView status, known_status());
+  const Context context = Context::background().with_timeout(kStagedTimeout);
+  for (const StagingState& state : co_await worker_->staged(context)) {
+    for (ClusterMountView& mount : status.mounts) {
+      if (mount.path != state.mount) continue;
+      mount.unsent_changes = state.changes;
+      mount.unsent_bytes = state.bytes;
+      if (state.trouble) mount.unsent_trouble = state.trouble->to_string();
+    }
+  }
+  co_return status;
 }
 
 Task<> ClusterService::watch_workers(Gate::Holder) {

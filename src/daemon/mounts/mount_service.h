@@ -233,6 +233,7 @@ class MountService {
   Task<> reap(Gate::Holder holder, std::weak_ptr<Entry> ended);
   Task<> destroy(EntryPtr entry);
   void on_catalog_change(const CatalogChange& change);
+  Task<Result<>> flush_stores(Context context, std::string path);
   std::vector<std::shared_ptr<FileSystem>> file_systems() const;
   UnsentChanges all_unsent() const;
   // Those that show something at or below the path.

@@ -102,7 +102,25 @@ Task<Result<FlushView>> MountService::flush(Context context, FlushRequest reques
     view.unsent.oldest_seconds = std::max(view.unsent.oldest_seconds, unsent.oldest_seconds);
     if (view.unsent.error.empty()) view.unsent.error = unsent.error;
   }
+  const Result<> flushed = co_await flush_stores(bounded, request.path);
+  if (!flushed && flushed.error().code() != StatusCode::kTimedOut) co_return Error(flushed.error());
+  view.done = view.done && flushed;
   co_return view;
+}
+
+// A cluster may have writes that its stores do not have yet.
+Task<Result<>> MountService::flush_stores(Context context, std::string path) {
+  for (const MountPtr& mount : catalog_.mounts()) {
+    const std::string& at = mount->entry.path;
+    std::string key = mount->entry.source.prefix;
+    if (is_at_or_below(path, at)) {
+      key += path_below(path, at);
+    } else if (!is_at_or_below(at, path)) {
+      continue;
+    }
+    LEAT_CO_CHECK_OK(co_await mount->source->flush(context, std::move(key)));
+  }
+  co_return Result<>();
 }
 
 }  // namespace leat

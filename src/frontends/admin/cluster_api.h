@@ -36,6 +36,9 @@ struct ClusterMountView {
   std::string source{};
   std::map<std::string, std::string> options{};
   std::string trouble{};  // why this worker does not serve it; empty: it does
+  // Writes that workers have and the store does not.
+  uint64_t unsent_changes = 0, unsent_bytes = 0;
+  std::string unsent_trouble{};  // why they cannot be sent, if this worker sends them
 
   friend bool operator==(const ClusterMountView&, const ClusterMountView&) = default;
 };

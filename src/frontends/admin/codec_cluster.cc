@@ -22,6 +22,9 @@ void decode(const Json& json, ClusterMountView& mount) {
   get(json, "source", mount.source);
   get(json, "options", mount.options);
   get(json, "trouble", mount.trouble);
+  get(json, "unsent_changes", mount.unsent_changes);
+  get(json, "unsent_bytes", mount.unsent_bytes);
+  get(json, "unsent_trouble", mount.unsent_trouble);
 }
 
 void decode(const Json& json, ClusterDrainView& drain) {
@@ -148,6 +151,11 @@ Json to_json(const ClusterMountView& mount) {
   Json json = {{"source", mount.source}, {"options", mount.options}};
   put_bytes(json, "path", mount.path);
   if (!mount.trouble.empty()) json["trouble"] = mount.trouble;
+  if (mount.unsent_changes > 0) {
+    json["unsent_changes"] = mount.unsent_changes;
+    json["unsent_bytes"] = mount.unsent_bytes;
+  }
+  if (!mount.unsent_trouble.empty()) json["unsent_trouble"] = mount.unsent_trouble;
   return json;
 }
 

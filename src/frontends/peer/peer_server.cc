@@ -114,7 +114,12 @@ PeerServer::PeerServer(PeerServerDeps deps)
                                    PrincipalPtr* who) { return rejection(request, "", who); },
                .missing_right =
                    [this](const HttpRequest& request, const Principal& who, const std::string& path,
-                          Right right) { return missing_right(request, who, path, right); }}) {}
+                          Right right) { return missing_right(request, who, path, right); }}),
+      staging_({.staging = deps_.service.staging(),
+                .views = deps_.views,
+                .worker_only = [this](const HttpRequest& request) {
+                  return worker_only(request, "keep staged writes for others");
+                }}) {}
 
 HttpRouter PeerServer::router() {
   HttpRouter router;
@@ -132,6 +137,7 @@ HttpRouter PeerServer::router() {
   router.add("POST", kCopyPath, this, &PeerServer::copy);
   snapshots_.add_to(router);
   writes_.add_to(router);
+  staging_.add_to(router);
   return router;
 }
 

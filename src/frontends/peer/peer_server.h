@@ -10,6 +10,7 @@
 #include "auth/request_verifier.h"
 #include "cluster/cluster_view.h"
 #include "frontends/peer/peer_snapshot_routes.h"
+#include "frontends/peer/peer_staging_routes.h"
 #include "frontends/peer/peer_write_routes.h"
 #include "frontends/peer/response_memory_limiter.h"
 #include "http/router.h"
@@ -84,6 +85,7 @@ class PeerServer {
   ResponseMemoryLimiter response_memory_;
   PeerSnapshotRoutes snapshots_;
   PeerWriteRoutes writes_;
+  PeerStagingRoutes staging_;
   std::mutex mutex_;        // leaf
   ClusterViewPtr written_;  // view of document_
   std::shared_ptr<const std::string> document_;

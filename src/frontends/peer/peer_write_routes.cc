@@ -80,6 +80,10 @@ Task<HttpResponse> PeerWriteRoutes::change(Context context, HttpRequest request)
     auto missing = deps_.missing_right(request, *who, path, is_read ? Right::kRead : Right::kWrite);
     if (missing) co_return *std::move(missing);
   }
+  if (change->keys.empty()) {
+    auto missing = deps_.missing_right(request, *who, change->mount, Right::kWrite);
+    if (missing) co_return *std::move(missing);
+  }
   if (deps_.writes == nullptr) {
     co_return failure({StatusCode::kUnsupported, "this worker takes no writes"});
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "peer/client/peer_snapshots.h"
+#include "peer/client/peer_staging.h"
 #include "peer/client/peer_writes.h"
 #include "telemetry/metrics.h"
 #include "wire/job_requests.h"
@@ -87,7 +88,8 @@ PeerClient::PeerClient(PeerClientOptions options, HttpEndpoint endpoint,
                           ? BatchedReader::make(options_.read_batcher, executor)
                           : nullptr),
       snapshots_(make_peer_snapshots(*this)),
-      writes_(make_peer_writes(*this)) {}
+      writes_(make_peer_writes(*this)),
+      staging_(make_peer_staging(*this)) {}
 
 bool PeerClient::usable() const {
   const PeerCircuitBreaker::Decision decision = circuit_breaker_.decide();

@@ -58,6 +58,7 @@ class PeerClient : public Peer,
   Task<PeerReply<CopyStep>> copy(Context context, PeerCopy request) override;
   SnapshotPeer* snapshots() override { return snapshots_.get(); }
   WritePeer* writes() override { return writes_.get(); }
+  StagingPeer* staging() override { return staging_.get(); }
 
   // Sends any other request and returns its whole answer. The failure detector ignores the first
   // `grace` of the wait.
@@ -109,6 +110,7 @@ class PeerClient : public Peer,
   const std::shared_ptr<BatchedReader> batched_reader_;  // null if not supported
   std::unique_ptr<SnapshotPeer> snapshots_;
   std::unique_ptr<WritePeer> writes_;
+  std::unique_ptr<StagingPeer> staging_;
   mutable std::mutex mutex_;  // leaf
   std::string instance_;
 };

@@ -139,6 +139,9 @@ class ClusterSource : public Source {
   Task<Result<>> rename(Context context, RenameRequest request) override;
   Task<Result<SourceObject>> set_attributes(Context context, AttributesRequest request) override;
   Task<Result<>> remove(Context context, RemoveRequest request) override;
+  Task<Result<>> flush(Context context, std::string key) override {
+    return writes_.flush(views_.view(), std::move(context), std::move(key));
+  }
   bool has_local_file(const std::string& key, uint64_t object_size) const override;
   Task<Result<SourceFilePtr>> open_file(Context context, OpenRequest request) override;
   std::optional<bool> take_cache_miss(const std::string& key) override {

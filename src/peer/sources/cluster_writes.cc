@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/mount_entry.h"
 #include "peer/writing/write_peer.h"
 
 namespace leat {
@@ -90,6 +91,7 @@ SourceCapabilities ClusterWrites::capabilities_of(const ClusterView& view,
   all.real_directories = store.real_directories;
   all.attributes = store.attributes;
   all.sets_attributes = store.sets_attributes;
+  all.renames_directories = store.renames_directories;
   all.removes_max = kChangeKeysMax;
   return all;
 }
@@ -310,6 +312,24 @@ Task<Result<SourceObject>> ClusterWrites::set_attributes(ClusterViewPtr view, Co
                     /*repeats=*/true);
   if (!set) co_return set;
   co_return with_key(*std::move(set), request.key);
+}
+
+Task<Result<>> ClusterWrites::flush(ClusterViewPtr view, Context context, std::string key) const {
+  const std::string path = path_text(key);
+  for (const auto& [at, mount] : view->mounts) {
+    const bool is_whole = is_at_or_below(at, path);
+    if (mount.write_copies == 0 || (!is_whole && view->mount_of(path) != &mount)) continue;
+    PeerChange change{.op = ChangeOp::kFlush, .mount = at, .store = mount.store};
+    if (!is_whole) change.keys = {mount.prefix + std::string(path_below(path, at))};
+    const std::string directory = is_whole ? mount.prefix : change.keys[0];
+    std::string what = fmt::format("a flush of {}", path);
+    PeerRouter::Attempt<SourceObject> attempt = [context, change](PeerPtr peer, PeerRoute route) {
+      return change_once(std::move(peer), std::move(route), context, change, /*repeats=*/true);
+    };
+    LEAT_CO_CHECK_OK(co_await router_.request<SourceObject>(
+        context, owner_key(mount.store, directory), std::move(what), std::move(attempt)));
+  }
+  co_return Result<>();
 }
 
 // Keys in a row with one directory go to its owner together, in their order.

@@ -35,6 +35,8 @@ class ClusterWrites {
   Task<Result<SourceObject>> set_attributes(ClusterViewPtr view, Context context,
                                             AttributesRequest request) const;
   Task<Result<>> remove(ClusterViewPtr view, Context context, RemoveRequest request) const;
+  // Waits for all mounts with staged writes at and below a key of the namespace, or above it.
+  Task<Result<>> flush(ClusterViewPtr view, Context context, std::string key) const;
 
  private:
   class Writer;

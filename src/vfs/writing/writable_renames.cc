@@ -214,7 +214,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
   }
   Source& source = *from.mount->source;
   const SourceCapabilities& store = from.capabilities();
-  const bool renames = store.renames && store.real_directories;
+  const bool renames = store.renames && (store.real_directories || store.renames_directories);
   if (!renames && !store.copies) {
     co_return error(StatusCode::kCrossDevice,
                     fmt::format("{} cannot rename directories; copy {} and remove it",
@@ -229,6 +229,7 @@ Task<Result<>> WritableFileSystem::rename_directory(Context context, WrittenNode
   LEAT_CO_CHECK_OK(co_await fill_staged(context, node));
   Result<> renamed;
   if (renames) {
+    LEAT_CO_CHECK_OK(co_await keep_directory(context, from));
     RenameRequest request{.from = from.as_directory(), .to = to.as_directory()};
     renamed = co_await source.rename(context, std::move(request));
   } else {

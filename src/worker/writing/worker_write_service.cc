@@ -51,6 +51,11 @@ bool is_owner(const ClusterView& view, const WorkerId& self, const StoreId& stor
          view.ring.owner(PlacementKey::listing(store, std::string(directory_of(key)))) == self;
 }
 
+uint32_t copies_of(const ClusterView& view, const std::string& mount) {
+  const auto found = view.mounts.find(mount);
+  return found == view.mounts.end() ? 0 : found->second.write_copies;
+}
+
 Reply ending() {
   return {PeerOutcome::kRejected, error(StatusCode::kCancelled, "this worker is ending"), 0};
 }
@@ -104,6 +109,7 @@ Task<Reply> WorkerWriteService::write(Context context, PeerWrite request, PeerRo
   if (!holder) co_return ending();
   const ClusterViewPtr view = deps_.views.view();
   const std::string mount = request.mount, key = request.key;
+  request.copies = copies_of(*view, mount);
   Result<SourcePtr> source = source_of(*view, mount, request.store, {key});
   if (!source) co_return rejected(source.error(), *view);
   // The pieces of a write stay here, whatever happens to the ring.
@@ -111,20 +117,33 @@ Task<Reply> WorkerWriteService::write(Context context, PeerWrite request, PeerRo
   if (!goes_on && !is_owner(*view, deps_.self, request.store, key, route)) {
     co_return not_owner(*view);
   }
+  const bool is_end = !request.piece || request.piece->step == WritePiece::Step::kComplete;
+  Result<std::optional<SourceObject>> done =
+      co_await write_now(std::move(context), *source, std::move(request), content);
   Result<SourceObject> written = SourceObject();
-  bool is_end = true;
-  if (request.piece) {
-    is_end = request.piece->step == WritePiece::Step::kComplete;
-    Result<std::optional<SourceObject>> piece =
-        co_await sessions_.step(std::move(context), *source, std::move(request), content);
-    if (!piece) written = Error(piece.error());
-    if (piece && *piece) written = **std::move(piece);
-  } else {
-    written = co_await write_whole(std::move(context), *source, std::move(request), content);
-  }
+  if (!done) written = Error(done.error());
+  if (done && *done) written = **std::move(done);
   if (written) written_bytes.add(content.size());
   if (is_end && may_have_changed(written)) co_await publish(view, mount, {key});
   co_return answered(std::move(written), *view);
+}
+
+bool WorkerWriteService::is_staged(const std::string& mount, uint32_t copies) const {
+  return deps_.staging != nullptr && (copies > 0 || deps_.staging->is_active(mount));
+}
+
+Task<Result<std::optional<SourceObject>>> WorkerWriteService::write_now(
+    Context context, SourcePtr source, PeerWrite request, std::span<const std::byte> content) {
+  if (is_staged(request.mount, request.copies)) {
+    co_return co_await deps_.staging->write(std::move(context), std::move(request), content);
+  }
+  if (request.piece) {
+    co_return co_await sessions_.step(std::move(context), std::move(source), std::move(request),
+                                      content);
+  }
+  LEAT_CO_TRY(SourceObject written, co_await write_whole(std::move(context), std::move(source),
+                                                         std::move(request), content));
+  co_return std::move(written);
 }
 
 Task<Result<SourceObject>> WorkerWriteService::write_whole(Context context, SourcePtr source,
@@ -144,10 +163,16 @@ Task<Reply> WorkerWriteService::change(Context context, PeerChange request, Peer
   const ClusterViewPtr view = deps_.views.view();
   Result<SourcePtr> source = source_of(*view, request.mount, request.store, request.keys);
   if (!source) co_return rejected(source.error(), *view);
+  if (request.op == ChangeOp::kFlush) {
+    Result<SourceObject> flushed =
+        co_await change_now(std::move(context), *source, std::move(request));
+    co_return answered(std::move(flushed), *view);
+  }
   if (!is_owner(*view, deps_.self, request.store, request.keys.back(), route)) {
     co_return not_owner(*view);
   }
   const std::string mount = request.mount;
+  request.copies = copies_of(*view, mount);
   std::vector<std::string> keys = request.keys;
   if (request.op == ChangeOp::kCopy) keys.erase(keys.begin());
   const bool renames = request.op == ChangeOp::kRename;
@@ -159,6 +184,9 @@ Task<Reply> WorkerWriteService::change(Context context, PeerChange request, Peer
 
 Task<Result<SourceObject>> WorkerWriteService::change_now(Context context, SourcePtr source,
                                                           PeerChange request) {
+  if (is_staged(request.mount, request.copies)) {
+    co_return co_await deps_.staging->change(std::move(context), std::move(request));
+  }
   std::vector<std::string>& keys = request.keys;
   Result<> done;
   switch (request.op) {
@@ -175,6 +203,8 @@ Task<Result<SourceObject>> WorkerWriteService::change_now(Context context, Sourc
       done = co_await source->rename(std::move(context), std::move(rename));
       break;
     }
+    case ChangeOp::kFlush:
+      break;  // the store has all
     case ChangeOp::kRemove: {
       RemoveRequest remove{.keys = std::move(keys)};
       done = co_await source->remove(std::move(context), std::move(remove));

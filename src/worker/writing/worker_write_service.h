@@ -14,6 +14,7 @@
 #include "runtime/executor.h"
 #include "runtime/gate.h"
 #include "runtime/semaphore.h"
+#include "worker/staging/staging_service.h"
 #include "worker/writing/write_sessions.h"
 
 namespace leat {
@@ -22,6 +23,7 @@ struct WorkerWriteServiceDeps {
   WorkerId self;
   ClusterViewSource& views;
   Catalog& catalog;
+  StagingService* staging = nullptr;  // null: no write waits here for its store
   // Called when this key of the mount's store has changed, or may have. It ends in '/' if the names
   // below it are others, too. May be null.
   std::function<void(const std::string& mount, const std::string& key)> on_change{};
@@ -45,6 +47,11 @@ class WorkerWriteService : public WritePeer {
   // Content of whole objects that is being written; more waits.
   static constexpr uint64_t kContentBytesMax = 128 * kMiB;
 
+  // Whether the change goes through the mount's staging log.
+  bool is_staged(const std::string& mount, uint32_t copies) const;
+  Task<Result<std::optional<SourceObject>>> write_now(Context context, SourcePtr source,
+                                                      PeerWrite request,
+                                                      std::span<const std::byte> content);
   Result<SourcePtr> source_of(const ClusterView& view, const std::string& mount,
                               const StoreId& store, const std::vector<std::string>& keys) const;
   Task<Result<SourceObject>> write_whole(Context context, SourcePtr source, PeerWrite request,

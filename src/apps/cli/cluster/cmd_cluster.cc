@@ -204,6 +204,10 @@ CommandResult<> ClusterCommand::status() {
     print(fmt::format(
         "{} from {}{}", printable(mount.path), mount.source,
         mount.trouble.empty() ? "" : ", not served by this worker: " + printable(mount.trouble)));
+    if (mount.unsent_changes == 0) continue;
+    print(fmt::format("    {} writes with {} are on workers, and not in the store yet{}",
+                      mount.unsent_changes, format_bytes(mount.unsent_bytes),
+                      mount.unsent_trouble.empty() ? "" : ": " + printable(mount.unsent_trouble)));
   }
   if (view.drain) print(describe(*view.drain));
   return {};
