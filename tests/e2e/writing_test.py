@@ -494,14 +494,16 @@ def test_a_changed_object_is_seen(written):
 # ---- trouble
 
 class Front(FaultyFront):
-    """Refuses everything for as long as `refuses` says, or answers of a share of the requests get lost."""
+    """Refuses everything for as long as `refuses` says, or all changes, or answers of a share of the
+    requests get lost."""
 
-    refuses = False
+    refuses = refuses_changes = False
 
-    def choose(self):
-        if self.refuses:
+    def choose(self, request):
+        is_change = not request.startswith((b"GET", b"HEAD"))
+        if self.refuses or (self.refuses_changes and is_change):
             return "refuse"
-        fault = super().choose()
+        fault = super().choose(request)
         return fault and self.random.choice(["refuse", "reset", "lost", "lost"])
 
 

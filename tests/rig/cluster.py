@@ -189,7 +189,8 @@ class Worker(Leat):
     def __init__(self, folder, cluster, place=Place()):
         super().__init__(folder, cache_size=cluster.cache_size)
         self.supervised = False
-        self.settings = dict(cluster.settings)
+        # One host stands for several: each worker fails by itself.
+        self.settings = {"LEAT_WORKER_FAILURE_DOMAIN": folder.name, **cluster.settings}
         self.cluster, self.place, self.before = cluster, place, place.before
         self.port = free_port()
         self.listen = self.address = f"{self.place.address}:{self.port}"
