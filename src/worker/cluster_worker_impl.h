@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "worker/cluster_worker.h"
 #include "auth/request_verifier.h"
 #include "auth/secret_record_signer.h"
 #include "catalog/catalog.h"
@@ -25,6 +24,7 @@
 #include "telemetry/log.h"
 #include "worker/cluster_job_environment.h"
 #include "worker/cluster_mounts.h"
+#include "worker/cluster_worker.h"
 #include "worker/copy_destinations.h"
 #include "worker/invalidation_service.h"
 #include "worker/rejected_workers.h"

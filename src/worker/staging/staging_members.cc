@@ -15,7 +15,7 @@ Counter member_changes("leat_staging_member_changes_total",
                        "Changes of the workers that keep a log of staged writes");
 
 constexpr Clock::duration kRegistryTimeout = std::chrono::seconds(5);
-// Events on the disk beside those of pending changes, before the log is written anew.
+// Events on the disk beside those of pending changes, before the log is rewritten.
 constexpr uint64_t kDoneEventsMax = 50'000;
 
 Error moved() {
