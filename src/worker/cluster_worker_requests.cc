@@ -50,6 +50,12 @@ Task<Result<ClusterMount>> ClusterWorkerImpl::add_mount(Context context, Cluster
   if (!page) co_return Error(page.error());
   RegistryChange change{.conditions = {{mount_key(mount.path), 0}},
                         .puts = {{mount_key(mount.path), encode_mount(mount)}}};
+  if (mount.write_copies > 0) {
+    LEAT_CO_TRY(const StagingRecord record,
+                co_await staging_->prepare_log(context, mount.path, mount.store));
+    change.conditions.push_back({staging_key(mount.path), 0});
+    change.puts.push_back({staging_key(mount.path), encode_staging(record)});
+  }
   Result<RegistryRevision> written = co_await registry_->commit(context, std::move(change));
   if (written) {
     co_await wait_until_seen(context, *written);

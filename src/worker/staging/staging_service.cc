@@ -168,7 +168,9 @@ Task<> StagingService::follow_mount(Context context, ClusterViewPtr view, Mounte
 
 Task<> StagingService::follow_absence(Context context, ClusterViewPtr view, MountedPtr mounted) {
   co_await end_primary(mounted);
-  if (!mounted->has_log) co_return;
+  // A new log is there before its record.
+  const bool is_new = Clock::now() - mounted->replicated_at < kNewMember;
+  if (!mounted->has_log || is_new) co_return;
   const auto mount = view->mounts.find(mounted->mount);
   const bool is_lost = mounted->view->totals().changes > 0 && mount != view->mounts.end();
   if (is_lost) {
@@ -279,10 +281,10 @@ Task<Result<>> StagingService::put_record(Context context, StagingRecord record)
 }
 
 // The log is on the disk before its record names this worker.
-Task<Result<>> StagingService::create_log(Context context, std::string mount, StoreId store) {
+Task<Result<StagingRecord>> StagingService::prepare_log(Context context, std::string mount,
+                                                        StoreId store) {
   const MountedPtr at = mounted(mount);
   LEAT_CO_TRY(const auto permit, co_await at->changing.acquire(context, 1, "a new staging log"));
-  if (is_active(mount)) co_return Result<>();
   StagingRecord record{.mount = mount,
                        .store = store,
                        .log = Id128::random(),
@@ -294,6 +296,13 @@ Task<Result<>> StagingService::create_log(Context context, std::string mount, St
       [this, mount, store, empty] { return log_->append(mount, store, empty); }));
   LEAT_CO_CHECK_OK(at->view->apply(empty));
   at->has_log = true;
+  at->replicated_at = Clock::now();
+  co_return record;
+}
+
+// For a mount that has lost its record.
+Task<Result<>> StagingService::create_log(Context context, std::string mount, StoreId store) {
+  LEAT_CO_TRY(StagingRecord record, co_await prepare_log(context, std::move(mount), store));
   Result<> put = co_await put_record(context, std::move(record));
   if (!put && put.error().code() != StatusCode::kVersionChanged) co_return put;
   co_return Result<>();

@@ -65,6 +65,10 @@ class StagingService : public StagingPeer {
   // The store of a mount that is served here, without staged changes.
   void set_source(const std::string& mount, SourcePtr source);
 
+  // Makes an empty log on this worker's disk and returns its record, with this worker as primary,
+  // for the registry. A mount and its record become visible together: so no worker shows a new
+  // mount without its log.
+  Task<Result<StagingRecord>> prepare_log(Context context, std::string mount, StoreId store);
   // Whether the mount has a log, so that all changes go through it.
   bool is_active(const std::string& mount) const;
   // Changes of clients. `request.copies` of 0: the answer comes when the store has it. A piece that
