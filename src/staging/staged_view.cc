@@ -345,6 +345,11 @@ std::map<uint64_t, StagedChangePtr> StagedView::pending() const {
   return pending_;
 }
 
+bool StagedView::is_pending(uint64_t number) const {
+  std::lock_guard lock(mutex_);
+  return pending_.contains(number);
+}
+
 bool StagedView::is_copied(uint64_t number) const {
   std::lock_guard lock(mutex_);
   const auto found = changes_.find(number);

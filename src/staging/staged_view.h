@@ -93,6 +93,7 @@ class StagedView {
 
   // Returns the pending changes by their numbers.
   std::map<uint64_t, StagedChangePtr> pending() const;
+  bool is_pending(uint64_t number) const;
   // Returns whether a rename's copies are complete.
   bool is_copied(uint64_t number) const;
   // Returns the number of pending changes at and below `key` up to `number`, renames of its

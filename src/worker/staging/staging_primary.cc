@@ -89,16 +89,15 @@ StagingRecord StagingPrimary::record() const {
 // --- requests ------------------------------------------------------------------------------------
 
 Result<SourceObject> StagingPrimary::answer_to(const StagedChange& change, uint64_t number) const {
-  SourceObject object;
-  if (change.kind == StagedKind::kRemove || change.kind == StagedKind::kRename) return object;
-  object.key = change.key;
-  object.kind = change.key.ends_with('/') ? FileKind::kDirectory : FileKind::kFile;
-  object.attributes = std::make_shared<const PosixAttributes>(change.attributes);
-  object.mtime = change.attributes.mtime.value_or(change.since);
-  if (change.kind == StagedKind::kMakeDirectory) return object;
-  object.size = change.size;
-  object.version = staged_version(deps_.view->log(), number);
-  return object;
+  if (change.kind == StagedKind::kRemove || change.kind == StagedKind::kRename) {
+    return SourceObject();
+  }
+  const bool is_save = change.kind == StagedKind::kSave;
+  const StagedPlace place{
+      .kind = is_save ? StagedPlace::Kind::kContent : StagedPlace::Kind::kDirectory,
+      .change = std::make_shared<const StagedChange>(change),
+      .number = number};
+  return place.object(change.key, deps_.view->log());
 }
 
 Task<Result<SourceObject>> StagingPrimary::append(Context context, StagedChange change,
@@ -139,12 +138,12 @@ Task<Result<SourceObject>> StagingPrimary::append(Context context, StagedChange 
   };
   if (is_safe()) co_return answer_to(change, number);
   sender_.hurry(number);
-  while (deps_.view->pending().contains(number)) {
+  while (deps_.view->is_pending(number)) {
     if (is_safe()) co_return answer_to(change, number);
     const auto more = progress();
     LEAT_CO_CHECK_OK(context.check("a staged write's way to the store"));
     if (is_over()) co_return moved();
-    if (!deps_.view->pending().contains(number)) break;
+    if (!deps_.view->is_pending(number)) break;
     Result<bool> waited = co_await more->wait(context.with_timeout(kWaitTime), "the store");
     static_cast<void>(waited);
   }

@@ -128,9 +128,9 @@ void StagingSender::wake() {
     if (!holder) return;
     executor_.spawn(run(*std::move(holder), std::move(next)));
   }
-  const auto pending = deps_.view->pending();
+  const bool has_pending = deps_.view->totals().changes > 0;
   std::lock_guard lock(mutex_);
-  if (pending.empty() || wakes_) return;
+  if (!has_pending || wakes_) return;
   auto holder = gate_.enter();
   if (!holder) return;
   wakes_ = true;
